@@ -59,13 +59,13 @@ RUN apt-get update \
     && install -d -o delayd -g delayd /data \
     && install -D -m 0644 /dev/null /etc/delayd/delayd.conf
 COPY deploy/docker/image.conf /etc/delayd/image.conf
-COPY deploy/docker/entrypoint /usr/local/bin/delayd-entrypoint
-COPY deploy/docker/health /usr/local/bin/delayd-health
 COPY --from=build /delayd /usr/local/bin/delayd
 USER delayd
 VOLUME /data
 WORKDIR /data
 EXPOSE 9248 9249 9250
 # Loading a large journal is no failure, however long it takes within the start period.
-HEALTHCHECK --interval=5s --timeout=2s --start-period=10m --retries=3 CMD ["delayd-health"]
-ENTRYPOINT ["delayd-entrypoint"]
+HEALTHCHECK --interval=5s --timeout=2s --start-period=10m --retries=3 CMD ["delayd", "health"]
+# Read if the command line names no file: options alone are laid over it, and commands run as they stand.
+ENV DELAYD_CONFIG=/etc/delayd/image.conf
+ENTRYPOINT ["delayd"]

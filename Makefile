@@ -19,7 +19,14 @@ UPGRADE_FROM ?= 92b0288
 # Packages and static binaries are built with this profile.
 PACKAGE_PROFILE ?= dist
 STATIC_TARGET ?= $(shell PATH='$(PATH)' rustc -vV | sed -n 's/^host: //p')
-STATIC_BINARY = target/$(STATIC_TARGET)/$(PACKAGE_PROFILE)/delayd
+STATIC_BINARY = target/$(STATIC_TARGET)/$(if $(filter dev,$(PACKAGE_PROFILE)),debug,$(PACKAGE_PROFILE))/delayd
+STATIC_BYTES_MAX ?= 12000000
+STATIC_ARCH = $(firstword $(subst -, ,$(STATIC_TARGET)))
+# Another architecture needs its own compiler and C library, and has a name of its own in Debian.
+CROSS = $(if $(filter-out $(shell uname -m),$(STATIC_ARCH)),$(STATIC_ARCH)-linux-gnu)
+DEB_ARCH = $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(STATIC_ARCH)))
+CARGO_FOLDER = $(or $(CARGO_HOME),$(HOME)/.cargo)
+RUST_FOLDER = $(shell PATH='$(PATH)' rustc --print sysroot)
 
 # Where `make install` puts what; DESTDIR stands before each.
 PREFIX ?= /usr/local
@@ -34,8 +41,8 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 step = @printf '\n==> %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help check test deps lint deny unit build run redis-tests small-test redis-rust compose-check bench versus soak soak-real upgrade-test fuzz \
-	docs static install uninstall package package-test clean
+.PHONY: help check test deps lint deny unit build run redis-tests small-test redis-rust clients-test compose-check bench versus soak soak-real upgrade-test fuzz \
+	docs static cross-tools install uninstall package package-test dist dist-test dist-join clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,16 +50,16 @@ help: ## this list
 # One after the other whatever -j says: cargo uses every core by itself.
 .NOTPARALLEL:
 
-check: ## formatting, the library and all tests without sockets: a compiler and crates are enough, five minutes from a fresh clone
+check: ## formatting, the library and all tests without sockets; needs only a compiler and crates, five minutes from a fresh clone
 	$(call step,formatting)
 	cargo fmt --check
 	$(call step,the library, and what is true without a socket)
 	cargo test --locked --quiet --no-default-features --lib --test pure
 
 # What asks for root or much disk comes last: what is wrong with the code is known before.
-test: lint deny unit compose-check small-test ## everything that must hold, as in CI; installs what it needs
+test: lint deny unit compose-check clients-test small-test dist-test ## everything that must hold, as in CI; installs what it needs
 
-deps: ## what the Redis clients need and is not there yet
+deps: ## install what the Redis clients need
 	$(call step,what the Redis clients need)
 	@redis-tests/install
 
@@ -65,7 +72,7 @@ lint: ## formatting and lints
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	cargo clippy --locked --quiet --all-targets -- -D warnings
 
-deny: ## crates against deny.toml where cargo-deny is installed, advisories where their database is reachable
+deny: ## check crates against deny.toml if cargo-deny is installed, advisories if their database can be reached
 	$(call step,crates)
 	@if ! cargo deny --version >/dev/null 2>&1; then \
 		echo 'not checked: cargo-deny is not installed (cargo install --locked cargo-deny)'; \
@@ -109,9 +116,15 @@ redis-tests: $(PROGRAM) redis-rust ## real Redis clients against the server
 	@DELAYD_BIN=$(abspath $(PROGRAM)) redis-tests/run
 
 # What passes here passes with more memory and files, so `make test` runs the clients once.
-small-test: $(PROGRAM) redis-rust ## the same on a small machine: maxmemory 48mb, 256 files, a control group of 96 MB where root may make one
+small-test: $(PROGRAM) redis-rust ## the same on a small machine: maxmemory 48mb, 256 files, a control group of 96 MB if root can make one
 	$(call step,Redis clients on a small machine)
 	@DELAYD_BIN=$(abspath $(PROGRAM)) redis-tests/run --small
+
+clients-test: $(PROGRAM) deps ## the libraries in clients/: built, installed from the built file, and run against the server
+	$(call step,the Python library)
+	@DELAYD_BIN=$(abspath $(PROGRAM)) clients/python/tests/run
+	$(call step,the Node library)
+	@DELAYD_BIN=$(abspath $(PROGRAM)) clients/node/test/run
 
 compose-check: deps
 	$(call step,docker-compose files)
@@ -124,7 +137,7 @@ bench: ## the benchmarks of delayd alone
 	cargo bench --locked --bench wheel --bench calendar --bench framer --bench engine --bench lateness --bench throughput \
 		--bench schedules --bench durability
 
-versus: ## delayd beside Redis and beanstalkd, half an hour; writes docs/benchmarks.md
+versus: ## compare delayd with Redis and beanstalkd, half an hour; writes docs/benchmarks.md
 	@redis-tests/install --servers
 	cargo bench --locked --bench versus
 
@@ -135,7 +148,7 @@ soak-real: ## ten minutes of everything at once against the release build; DELAY
 	DELAYD_SOAK_SECONDS=$(or $(DELAYD_SOAK_SECONDS),600) \
 		cargo test --locked --release --test soak -- --nocapture
 
-upgrade-test: ## nodes of this build beside those of UPGRADE_FROM, an earlier commit, in one cluster
+upgrade-test: ## run nodes of this build and of UPGRADE_FROM, an earlier commit, in one cluster
 	$(call step,delayd of $(UPGRADE_FROM))
 	@rm -rf target/upgrade/source && mkdir -p target/upgrade/source
 	git archive $(UPGRADE_FROM) | tar -x -C target/upgrade/source
@@ -151,15 +164,31 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
 		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
-docs: ## rewrite all that is made from the source: docs/, deploy/, the golden transcripts and pages; then read the diff
+docs: ## rewrite everything generated from the source: docs/, deploy/, golden transcripts and pages; then read the diff
 	DELAYD_UPDATE=1 cargo test --locked --test pure
 
-static: ## a static binary, which runs on any Linux of this architecture
-	RUSTFLAGS="-C target-feature=+crt-static" \
+# The binary contains no paths of the build machine: the same source builds the same program anywhere.
+static: cross-tools ## a static binary that runs on any Linux of its architecture; STATIC_TARGET=aarch64-unknown-linux-gnu for another
+	CARGO_INCREMENTAL=0 RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$(CURDIR)=delayd \
+		--remap-path-prefix=$(CARGO_FOLDER)=cargo --remap-path-prefix=$(RUST_FOLDER)=rust" \
+	CFLAGS="-g0 -ffile-prefix-map=$(CURDIR)=delayd -ffile-prefix-map=$(CARGO_FOLDER)=cargo" \
+	$(if $(CROSS),CC_$(subst -,_,$(STATIC_TARGET))=$(CROSS)-gcc \
+		CARGO_TARGET_$(shell echo $(STATIC_TARGET) | tr a-z- A-Z_)_LINKER=$(CROSS)-gcc) \
 		cargo build --locked --bin delayd --profile $(PACKAGE_PROFILE) --target $(STATIC_TARGET)
+	@deploy/static-check $(STATIC_BINARY) $(STATIC_BYTES_MAX) $(CURDIR) $(CARGO_FOLDER) $(RUST_FOLDER)
 	@echo $(STATIC_BINARY)
 
-install: ## what `make build` built, with manual pages, completions, unit and delayd.conf; PREFIX, DESTDIR
+cross-tools:
+	@missing=; for have in \
+		$(if $(CROSS),gcc-$(subst _,-,$(CROSS)):$(CROSS)-gcc libc6-dev-$(DEB_ARCH)-cross:/usr/$(CROSS)/lib/libc.a); do \
+		command -v "$${have#*:}" >/dev/null || [ -e "$${have#*:}" ] || missing="$$missing $${have%:*}"; \
+	done; \
+	[ -z "$$missing" ] || echo "missing: sudo apt-get install$$missing" >&2; \
+	[ -d "$(RUST_FOLDER)/lib/rustlib/$(STATIC_TARGET)" ] \
+		|| { echo "missing: rustup target add $(STATIC_TARGET)" >&2; missing=rust; }; \
+	[ -z "$$missing" ]
+
+install: ## install the result of `make build`, with manual pages, completions, unit and delayd.conf; PREFIX, DESTDIR
 	@test -x $(BINARY) || { echo "$(BINARY) is not there yet: make build" >&2; exit 1; }
 	install -D -m 0755 $(BINARY) $(BIN)
 	install -D -m 0644 deploy/man/delayd.1 $(SHARE)/man/man1/delayd.1
@@ -175,17 +204,34 @@ install: ## what `make build` built, with manual pages, completions, unit and de
 	@# Never overwritten: it is yours.
 	test -e $(CONF) || install -D -m 0644 deploy/delayd.conf $(CONF)
 
-uninstall: ## what `make install` installed, but for delayd.conf; jobs stay
+uninstall: ## remove what `make install` installed, except delayd.conf; jobs stay
 	rm -f $(BIN) $(UNIT) $(SHARE)/man/man1/delayd.1 $(SHARE)/man/man5/delayd.conf.5 \
 		$(SHARE)/bash-completion/completions/delayd $(DESTDIR)$(ZSH_DIR)/_delayd \
 		$(SHARE)/fish/vendor_completions.d/delayd.fish
 	rm -rf $(SHARE)/doc/delayd
 
-package: static ## a Debian package, target/delayd_VERSION_ARCH.deb, with the static binary
+package: static ## build a Debian package, target/delayd_VERSION_ARCH.deb, with the static binary
 	@deploy/deb/build $(STATIC_BINARY)
 
-package-test: package ## installs the package, upgrades, removes and purges it here; for a bare Debian, as root
+package-test: package ## install, upgrade, remove and purge the package here; for a bare Debian, as root
 	@deploy/deb/test "$$(ls -t target/delayd_*.deb | head -n 1)"
 
-clean: ## everything that was built or installed here
+# Packed from these; several, for as many machines, where the cross compilers are.
+DIST_PROGRAMS ?= $(STATIC_BINARY)
+$(STATIC_BINARY): static
+
+dist: $(DIST_PROGRAMS) ## build all files of a release in target/dist: wheels, npm packages, Debian package, image, archive, SHA256SUMS
+	$(call step,packages)
+	@deploy/dist $(DIST_PROGRAMS)
+
+# npm is where redis-tests/install puts it on a machine that has none. A static program takes ten minutes to build, so `make test` packs
+# the one that its tests have built; a release checks itself by `make dist-test PROGRAM=target/.../dist/delayd`.
+dist-test: $(PROGRAM) ## pack PROGRAM twice, install it in a bare Debian by pip, uv, pipx, npm, npx and dpkg, and work with it; as root
+	$(call step,packages of $(PROGRAM))
+	@PATH='$(PATH):$(CURDIR)/.cache/venv-node/bin' deploy/dist-test/run $(PROGRAM)
+
+dist-join: ## put together in target/dist what several machines packed, in folders FROM; files of one name must be equal
+	@deploy/dist --join $(FROM)
+
+clean: ## remove everything that was built or installed here
 	rm -rf target .cache redis-tests/node_modules fuzz/target

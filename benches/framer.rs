@@ -8,8 +8,8 @@
 
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use delayd::cluster::seal::Sealer;
-use delayd::resp::{Arg, Encoder, Frame, FrameLimits, Framer, Protocol};
+use delayd::cluster::peer::seal::Sealer;
+use delayd::resp::{Arg, Encoder, FrameLimits, Framed, Framer, Protocol};
 use redis_protocol::resp2::decode::decode_range;
 use redis_protocol::resp2::encode::extend_encode_borrowed;
 use redis_protocol::resp2::types::BorrowedFrame;
@@ -33,7 +33,7 @@ fn pipeline() -> BytesMut {
 /// Takes all commands out of `buf`; returns a sum over their arguments, so that they are read.
 fn frame_all(framer: &mut Framer, buf: &mut BytesMut) -> (usize, usize) {
     let (mut commands, mut bytes) = (0, 0);
-    while framer.next(buf, &FrameLimits::DEFAULT) == Frame::Command {
+    while framer.next(buf, &FrameLimits::DEFAULT) == Framed::Command {
         commands += 1;
         bytes += framer.args(buf).iter().filter_map(Arg::bytes).map(<[u8]>::len).sum::<usize>();
         framer.consume(buf);
@@ -83,12 +83,12 @@ fn framing(c: &mut Criterion) {
     group.bench_function("framer", |b| {
         b.iter(|| {
             let (mut framer, mut buf) = (Framer::new(), BytesMut::new());
-            let mut last = Frame::Incomplete;
+            let mut last = Framed::Incomplete;
             for piece in large.chunks(16 * 1024) {
                 buf.extend_from_slice(piece);
                 last = framer.next(&mut buf, &FrameLimits::DEFAULT);
             }
-            assert_eq!(last, Frame::Command);
+            assert_eq!(last, Framed::Command);
         });
     });
     group.finish();

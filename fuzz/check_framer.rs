@@ -2,14 +2,14 @@
 //! `tests/requests/framer.rs` on those kept in `corpus/framer` and on random ones.
 
 use bytes::{Buf, BytesMut};
-use delayd::resp::{Arg, Frame, FrameLimits, Framer, LINE_BYTES_MAX};
+use delayd::resp::{Arg, FrameLimits, Framed, Framer, LINE_BYTES_MAX};
 use redis_protocol::resp2::{decode::decode_range, types::RangeFrame};
 
 /// One thing the framer reported, with the arguments copied out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Command(Vec<Result<Vec<u8>, u32>>),
-    End(Frame),
+    End(Framed),
 }
 
 /// Small enough for short inputs to run into every limit.
@@ -60,14 +60,14 @@ pub fn drain(
     buf: &mut BytesMut,
     limits: &FrameLimits,
     events: &mut Vec<Event>,
-) -> Result<(), Frame> {
+) -> Result<(), Framed> {
     loop {
         let frame = framer.next(buf, limits);
         let (len, args) = (buf.len(), copied(framer, buf));
         assert_eq!(framer.next(buf, limits), frame, "asking twice changes nothing");
         assert_eq!((buf.len(), copied(framer, buf)), (len, args.clone()));
         match frame {
-            Frame::Command => {
+            Framed::Command => {
                 assert!(!args.is_empty());
                 for arg in &args {
                     let (Ok(len) | Err(len)) =
@@ -77,8 +77,8 @@ pub fn drain(
                 events.push(Event::Command(args));
                 framer.consume(buf);
             }
-            Frame::Incomplete => return Ok(()),
-            Frame::Attack | Frame::Error(_) => return Err(frame),
+            Framed::Incomplete => return Ok(()),
+            Framed::Attack | Framed::Error(_) => return Err(frame),
         }
     }
 }
@@ -103,7 +103,7 @@ fn agrees_with_redis_protocol(data: &[u8]) {
         let at_array =
             buf.first() == Some(&b'*') && buf.windows(2).filter(|w| w == b"\n*").count() < 64;
         let before = buf.clone();
-        if framer.next(&mut buf, &FrameLimits::DEFAULT) != Frame::Command {
+        if framer.next(&mut buf, &FrameLimits::DEFAULT) != Framed::Command {
             return;
         }
         let args = copied(&framer, &buf);

@@ -3,10 +3,12 @@
 
     consumers.py python|node|shell|rust|php|ruby|go|java
 
-The short ones of README.md do three jobs. The whole ones of docs/clients.md do them too, one of which fails once and is
-given back, and one of which takes longer than its lease.
+The workers of README.md, which use the libraries in clients/, do three jobs where `make clients-test` has installed those. The whole ones
+of docs/clients.md do them too, one of which fails once and is given back, and one of which takes longer than its lease.
 """
 
+import glob
+import json
 import os
 import signal
 import subprocess
@@ -119,7 +121,7 @@ def troubled(text, language):
     return replaced(text, language.work, language.trouble)
 
 
-def does_three_jobs(command, q, nacked, environment):
+def does_three_jobs(command, q, nacked, environment, encode=str):
     """Runs a consumer of `q`, adds three jobs, and returns when it has done them and waits again."""
     with Raw() as raw:
         stats = lambda: pairs(raw.call("DELAY.STATS", q))
@@ -129,7 +131,7 @@ def does_three_jobs(command, q, nacked, environment):
         )
         try:
             for body in ("one", "two", "three"):
-                raw.call("DELAY.ADD", q, "100ms", body, "BACKOFF", "100ms")
+                raw.call("DELAY.ADD", q, "100ms", encode(body), "BACKOFF", "100ms")
             until(lambda: stats()["acked"] == 3 and stats()["waiters"] == 1, 60)
             told = stats()
             equal((told["nacked"], told["timeouts"]), (nacked, 0))
@@ -149,6 +151,27 @@ def run(language, text, q, nacked):
         with open(path, "w") as file:
             file.write(here(text, q))
         does_three_jobs([*language.command, path], q, nacked, language.environment)
+
+
+# Where `make clients-test` installs the libraries: the program that runs a worker, and the folder that it is run in.
+LIBRARIES = {
+    "python": ([os.path.join(CACHE, "clients-python", "venv", "bin", "python")], None),
+    "node": ([NODE if os.path.exists(NODE) else "node"], os.path.join(CACHE, "clients-node")),
+}
+
+
+def library(name, language):
+    command, modules = LIBRARIES[name]
+    home = next((each for each in sorted(glob.glob(os.path.join(modules, "*", "node_modules", "delayd")))), None) if modules else command[0]
+    if not home or not os.path.exists(home):
+        raise Skip("the library is not installed: make clients-test")
+    text = next(text for block, text, _ in blocks("README.md") if block == language.block)
+    q = queue("library")
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.dirname(home)) if modules else None, prefix=".worker-") as folder:
+        path = os.path.join(folder, language.file)
+        with open(path, "w") as file:
+            file.write(here(text, q))
+        does_three_jobs([*command, path], q, 0, language.environment, encode=json.dumps)
 
 
 def rust():
@@ -176,9 +199,9 @@ def main(name):
     if name == "python":
         schedules()
     language = LANGUAGES[name]
-    if name != "shell":
-        with check(f"{name}: README.md"):
-            run(language, consumer("README.md", language.block), queue("short"), 0)
+    if name in LIBRARIES:
+        with check(f"{name}: the worker of README.md, with the library"):
+            library(name, language)
     with check(f"{name}: docs/clients.md, with work that fails and work that outlasts its lease"):
         run(language, troubled(consumer("docs/clients.md", language.block), language), queue("whole"), 1)
 

@@ -128,7 +128,7 @@ def stop():
     with check("Celery's results: GET is refused; with nil a task would be pending for ever"):
         app = Celery("shop", broker=URL, backend=URL)
         app.conf.result_backend_always_retry = False
-        stops(redis.ResponseError, "delayd has queues only", lambda: app.AsyncResult("no-such-task").state)
+        stops(redis.ResponseError, "delayd has only queues", lambda: app.AsyncResult("no-such-task").state)
 
     with check("Celery sends a task whose result it will want; storing one is refused"):
         name = queue("celery")
@@ -136,7 +136,7 @@ def stop():
         app.conf.update(task_ignore_result=False, result_backend=URL)
         task = app.send_task("tasks.add", args=[1, 2])
         equal(redis.Redis(port=PORT, host=HOST).llen(name), 1)
-        stops(redis.ResponseError, "delayd has queues only", lambda: app.backend.store_result(task.id, 3, "SUCCESS"))
+        stops(redis.ResponseError, "delayd has only queues", lambda: app.backend.store_result(task.id, 3, "SUCCESS"))
 
     with check("Sidekiq's push, a pipeline of SADD and LPUSH, is refused, and the job is in the list"):
         client, name = redis.Redis(port=PORT, host=HOST), queue("queue:default")

@@ -102,7 +102,7 @@ NO_NOTIFICATIONS = error("ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIE
 no_cluster = error("ERR This instance has cluster support disabled")
 
 # StackExchange.Redis asks without waiting for the answer: an error leaves it without a tie-breaker, as nil does.
-no_strings = error("ERR", "delayd has queues only")
+no_strings = error("ERR", "delayd has only queues")
 
 HANDSHAKES = {
     "StackExchange.Redis 2, interactive": [

@@ -225,7 +225,7 @@ def tried(folder, *options, stdin="", certificate=None):
     )
     try:
         said = next(line for line in process.stderr if " listens on " in line)
-        line = said.split("; try: ")[1].strip()
+        line = said.split("; try: ")[1].strip().replace("delayd call", f"{BINARY} call", 1)
         for name in ("crt", "key") if certificate else ():
             line = line.replace(f"CLIENT.{name}", f"{certificate}.{name}")
         done = subprocess.run(
@@ -244,8 +244,8 @@ def first_lines(files):
     over_tls = ["--port", "0", "--bind", "127.0.0.1", "--tls-ca-cert-file", files["ca.crt"]]
     over_tls += ["--tls-cert-file", files["server.crt"], "--tls-key-file", files["server.key"]]
     with tempfile.TemporaryDirectory(prefix="delayd-try here-") as folder:
-        with check("the start line's redis-cli, pasted: a port, another address, a Unix socket"):
-            holds(tried(folder, *any_port), "redis-cli -p ")
+        with check("what the start line says to try, pasted: a port, another address, a Unix socket"):
+            holds(tried(folder, *any_port), " call -p ")
             holds(tried(folder, "--port", "0", "--bind", "127.0.0.2", "127.0.0.3"), "-h 127.0.0.2 -p ")
             socket_path = os.path.join(folder, "delayd.sock")
             holds(tried(folder, "--port", "0", "--unixsocket", socket_path), f"-s '{socket_path}'")

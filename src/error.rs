@@ -5,18 +5,16 @@ use std::sync::Arc;
 
 /// A user's mistake, or a state that forbids the request. The request changed nothing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Error {
     /// The id is taken.
-    #[error("EXISTS job {id} exists in queue {queue}; NX keeps it, REPLACE takes its place")]
+    #[error("EXISTS job {id} exists in queue {queue}; NX keeps it, REPLACE replaces it")]
     Exists { queue: Shown, id: Shown },
-    /// The id is taken by a UNIQUE window.
     #[error(
-        "EXISTS id {id} of queue {queue} stays taken for {left_ms}ms more (UNIQUE); REPLACE passes"
+        "EXISTS id {id} of queue {queue} stays taken for {left_ms}ms more (UNIQUE); REPLACE overrides that"
     )]
     Window { queue: Shown, id: Shown, left_ms: u64 },
     /// The queue takes no jobs for now.
-    #[error("PAUSED queue {queue} takes no jobs{}", left(*left_ms))]
+    #[error("PAUSED queue {queue} accepts no jobs{}", left(*left_ms))]
     Paused { queue: Shown, left_ms: Option<u64> },
     /// The queue has as many jobs as it may.
     #[error("FULL queue {queue} has {jobs} delayed, ready and leased jobs; its max-jobs is {max}")]
@@ -32,8 +30,8 @@ pub enum Error {
     },
     /// The same, since the jobs there are take more memory once they are delivered.
     #[error(
-        "OOM command not allowed when used memory > 'maxmemory'. ({used} of {max} bytes in use, {leases} \
-         more are kept back for leases)"
+        "OOM command not allowed when used memory > 'maxmemory'. ({used} of {max} bytes in use, {leases} more are \
+         reserved for leases)"
     )]
     OutOfMemoryForLeases {
         /// Bytes in use, the new job included.
@@ -45,7 +43,7 @@ pub enum Error {
     /// A delay or instant beyond `max-delay`.
     #[error("ERR {argument} is {asked_ms}ms from now; max-delay is {max_ms}ms ({max}){hint}")]
     DelayTooLong {
-        /// `when`, or the option that it stood behind.
+        /// `when`, or the option before it.
         argument: &'static str,
         asked_ms: u64,
         max_ms: u64,
@@ -59,33 +57,33 @@ pub enum Error {
     /// A pause beyond `max-delay`.
     #[error("ERR FOR is {asked_ms}ms; max-delay is {max_ms}ms")]
     PauseTooLong { asked_ms: u64, max_ms: u64 },
-    /// What a transaction would look at or take.
+    /// The entries that a transaction would examine or take.
     #[error(
-        "EXECABORT Transaction discarded because of: its commands may look at or take {entries} entries \
-         together; the most are {max}"
+        "EXECABORT Transaction discarded because of: its commands may examine or take {entries} entries together; at \
+         most {max} are allowed"
     )]
     TransactionEntries { entries: u64, max: u64 },
-    /// What a transaction would answer.
+    /// The replies of a transaction.
     #[error(
-        "EXECABORT Transaction discarded because of: its replies may have {reply_bytes} bytes, \
-         {largest_bytes} of them in one; beside that one the most are {max}"
+        "EXECABORT Transaction discarded because of: its replies may have {reply_bytes} bytes, {largest_bytes} of \
+         them in one; without that one at most {max} are allowed"
     )]
     TransactionReplies { reply_bytes: u64, largest_bytes: u64, max: u64 },
-    /// What the client of a transaction would come to hold.
+    /// The memory that the client of a transaction would hold.
     #[error(
-        "EXECABORT Transaction discarded because of: its client may come to hold {held_bytes} bytes of replies \
-         and jobs in hand; max-clients-memory and client-output-buffer-limit leave it {max}"
+        "EXECABORT Transaction discarded because of: its client may hold {held_bytes} bytes of replies and leased \
+         jobs; max-clients-memory and client-output-buffer-limit allow {max}"
     )]
     TransactionHeld { held_bytes: u64, max: u64 },
-    /// What a command would answer through the console.
+    /// The answer of a command through the console.
     #[error(
-        "TOOLARGE the answer may have {bytes} bytes, and {max} are left for it; nothing was done, ask for less at once"
+        "TOOLARGE the answer may have {bytes} bytes, but only {max} are left; nothing was done, request less at once"
     )]
     AnswerTooLarge { bytes: u64, max: u64 },
     /// A range in a transaction that would be refused at its turn.
     #[error(
-        "EXECABORT Transaction discarded because of: the reply of a range may have more than {max} bytes; \
-         ask for a shorter one"
+        "EXECABORT Transaction discarded because of: the reply of a range may have more than {max} bytes; request a \
+         shorter range"
     )]
     TransactionRange { max: u64 },
     /// The journal does not take what the request would record.
@@ -114,12 +112,11 @@ impl Error {
 /// Why no facts are taken. The first two have Redis's class for an append-only file that cannot be written, the
 /// others those for a server that does not decide.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Misconf {
     /// There is no room; it goes on by itself.
     #[error(
-        "MISCONF the journal has no room: {cause}; this command is refused until there is some, \
-         which is tried every second"
+        "MISCONF the journal has no space: {cause}; this command is refused until there is some, which is checked \
+         every second"
     )]
     NoRoom {
         /// A few words, such as the system's.
@@ -133,7 +130,8 @@ pub enum Misconf {
     Following,
     /// No node decides, as far as this one knows.
     #[error(
-        "MASTERDOWN no node leads: nothing is changed or handed out until a majority of the cluster has elected one"
+        "MASTERDOWN there is no leader: nothing is changed or handed out until a majority of the cluster has elected \
+         one"
     )]
     Leaderless,
     /// This node decides, and hears too few others to know that it still does.
@@ -146,7 +144,6 @@ pub enum Misconf {
 pub struct Shown(String);
 
 impl Shown {
-    /// Takes what is shown of `bytes`.
     pub fn new(bytes: &[u8]) -> Shown {
         const BYTES_MAX: usize = 64;
         let cut = &bytes[..bytes.len().min(BYTES_MAX)];

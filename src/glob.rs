@@ -3,9 +3,9 @@
 
 /// Whether all of `text` matches `pattern`. Byte by byte; a missing `]` ends the set at the end.
 ///
-/// Time is at most O(pattern + text × the longest piece between two stars): after a mismatch only the last
-/// `*` takes one byte more, as everything an earlier one could take the last one can take too, and what
-/// stands behind the last of all is compared with the text's end.
+/// Time is at most O(pattern + text × the longest piece between two stars): after a mismatch only the last `*` takes `*` takes
+/// one byte more, because the last one can take everything that an earlier one could, and the part after the last star
+/// is compared with the text's end.
 ///
 /// ```
 /// use delayd::glob::matches;
@@ -29,14 +29,14 @@ pub fn matches_any_case(pattern: &[u8], text: &[u8]) -> bool {
 
 fn compare(pattern: &[u8], text: &[u8], fold: fn(u8) -> u8, steps: &mut u64) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on after a mismatch: behind the last star, with one byte more taken by it.
+    // Where to continue after a mismatch: after the last star, with one byte more taken by it.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if pattern.get(p) == Some(&b'*') {
             p += 1;
             retry = Some((p, t));
             if let Some(elements) = last_elements(&pattern[p..], fold) {
-                // Behind the last star stands the text's end, element by element.
+                // The part after the last star matches the text's end, element by element.
                 *steps += (pattern.len() - p) as u64;
                 let Some(start) = text.len().checked_sub(elements).filter(|start| *start >= t)
                 else {
@@ -81,7 +81,6 @@ pub fn cost(pattern: &[u8], text_bytes: usize) -> usize {
     2 * pattern.len() + longest * text_bytes
 }
 
-/// How many elements a pattern has that has no star.
 fn last_elements(pattern: &[u8], fold: fn(u8) -> u8) -> Option<usize> {
     let (elements, bytes) = piece(pattern, fold);
     (bytes == pattern.len()).then_some(elements)
@@ -118,7 +117,7 @@ fn one(pattern: &[u8], byte: u8, fold: fn(u8) -> u8, steps: &mut u64) -> Option<
     }
 }
 
-/// Whether a set, begun behind its `[`, holds `byte`, and its length up to and with the `]`.
+/// Whether a set, begun after its `[`, contains `byte`, and its length up to and including the `]`.
 fn set(pattern: &[u8], byte: u8, fold: fn(u8) -> u8) -> (bool, usize) {
     let negated = pattern.first() == Some(&b'^');
     let mut at = usize::from(negated);
@@ -191,7 +190,7 @@ mod tests {
         assert!(matches_any_case(b"MAX*[A-Z]", b"maxmemory"));
     }
 
-    /// The bound holds, and is what the worst texts cost but for a small factor.
+    /// The bound holds, and is within a small factor of the cost of the worst texts.
     #[test]
     fn no_text_costs_more_than_the_bound() {
         let long = "a".repeat(500);

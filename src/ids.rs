@@ -44,7 +44,7 @@ number! {
     Token(u64)
 }
 number! {
-    /// A batch of the journal: from 1, without gaps. 0 stands for none.
+    /// A batch of the journal: from 1, without gaps. 0 means none.
     Index(u64)
 }
 

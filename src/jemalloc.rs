@@ -1,5 +1,5 @@
-//! jemalloc as the program's allocator, the feature `jemalloc`: it gives memory back to the system that is not in use,
-//! page by page and within seconds. `docs/measurements.md` has it beside others.
+//! jemalloc as the program's allocator, the feature `jemalloc`: it returns unused memory to the system, page by page
+//! and within seconds. `docs/measurements.md` compares it with others.
 //!
 //! Known here alone: without it the library and its tests wait for no C but that of TLS.
 
@@ -12,7 +12,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// Starts a thread of the allocator's, without which memory goes back only as more is asked for.
 pub fn start() -> Allocator {
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
-        tracing::warn!("memory is given back to the system late: {error}");
+        tracing::warn!("memory is returned to the system late: {error}");
     }
     // The version is followed by the commit: 5.3.1-0-g81034ce1.
     let version = tikv_jemalloc_ctl::version::read().unwrap_or_default();
@@ -36,7 +36,7 @@ fn give_back() {
         // An arena that no thread has used has none.
         let kept_ms: Result<isize, _> = decay_ms.read();
         if let Ok(kept_ms) = kept_ms {
-            // What cannot be given back stays resident, and is seen there.
+            // Memory that cannot be returned stays resident, and is visible there.
             let _ = decay_ms.write(0_isize);
             let _ = decay_ms.write(kept_ms);
         }

@@ -23,14 +23,13 @@ pub mod tools;
 pub mod wheel;
 mod words;
 
-/// How long tests wait, those here as those beside.
+/// How long tests wait, here and in `tests/`.
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests beside use the rest")]
 #[path = "../tests/support/patience.rs"]
 mod patience;
 
-/// The version of Redis whose behaviour clients are promised, as INFO and HELLO show it.
+/// The version of Redis whose behaviour clients can rely on, as INFO and HELLO show it.
 pub const REDIS_VERSION: &str = "7.2.4";
 
-/// The version of delayd.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,12 +1,15 @@
 //! The `delayd` server program.
 
-use delayd::config::args::{self, Asked};
+use delayd::config::args::{self, Invocation};
 use delayd::config::options::Name;
 use delayd::config::{Config, reference};
 use delayd::server::logs;
 use delayd::server::{Allocator, Server};
+use delayd::tools::Serving;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::thread;
 
 #[cfg(feature = "jemalloc")]
 mod jemalloc;
@@ -16,17 +19,13 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(arg) => return fail(&format!("{arg:?} is not UTF-8")),
     };
-    if let Some(exit) = delayd::tools::run(&args) {
+    if let Some(exit) = delayd::tools::run(&args, start) {
         return exit;
     }
-    let current_dir = match std::env::current_dir() {
-        Ok(dir) => dir,
-        Err(error) => return fail(&format!("no current directory: {error}")),
-    };
-    match args::read(&args, &current_dir) {
-        Ok(Asked::Run(config)) => run(*config),
-        Ok(Asked::Help) => print(&reference::help()),
-        Ok(Asked::Version) => print(&format!("delayd {}\n", delayd::VERSION)),
+    match args::read_here(&args) {
+        Ok(Invocation::Run(config)) => run(*config),
+        Ok(Invocation::Help) => print(&reference::help()),
+        Ok(Invocation::Version) => print(&format!("delayd {}\n", delayd::VERSION)),
         Err(text) => fail(&text),
     }
 }
@@ -35,17 +34,34 @@ fn run(config: Config) -> ExitCode {
     let json = config.text(Name::LogFormat) == "json";
     let log_level = logs::start(config.text(Name::LogLevel), json);
     std::panic::set_hook(Box::new(|panic| {
-        tracing::error!("delayd stops: a bug of its own: {panic}");
+        tracing::error!("delayd stops because of a bug: {panic}");
     }));
     let allocator = allocator();
     let server = match Server::bind(config) {
         Ok(server) => server.with_log(log_level).with_signals().with_supervisor(),
         Err(error) => return fail(&error.to_string()),
     };
-    match server.with_greeting(greet).with_allocator(allocator).run() {
+    let greeting = if json { greet_in_json } else { greet };
+    match server.with_greeting(greeting).with_allocator(allocator).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
+}
+
+/// Starts a server beside what `delayd demo` does, without a log.
+fn start(config: Config) -> io::Result<Serving> {
+    let server = Server::bind(config)?;
+    let address = server.addresses().first().copied();
+    let address = address.ok_or_else(|| io::Error::other("it listens on no address"))?;
+    let stopper = server.stopper();
+    let running = thread::Builder::new().name("server".to_owned()).spawn(move || server.run())?;
+    let stop = move || {
+        stopper.stop();
+        running
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the server ended by a bug of its own")))
+    };
+    Ok(Serving { address, stop: Box::new(stop) })
 }
 
 #[cfg(feature = "jemalloc")]
@@ -59,17 +75,34 @@ fn allocator() -> Option<Allocator> {
 }
 
 fn greet(server: &Server) {
+    tracing::info!("{}", greeting(server));
+    greet_further(server);
+}
+
+/// As [`greet`], for programs: what they want to know is in fields of its own.
+fn greet_in_json(server: &Server) {
+    let port = server.addresses().first().map_or(0, SocketAddr::port);
+    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    let (addresses, pid) = (addresses.join(" "), std::process::id());
+    tracing::info!(port, addresses, pid, "{}", greeting(server));
+    greet_further(server);
+}
+
+fn greeting(server: &Server) -> String {
     let memory = match server.memory_bytes_max() {
         0 => "no memory limit".to_owned(),
         bytes => format!("{} MiB for jobs", bytes >> 20),
     };
-    tracing::info!(
+    format!(
         "delayd {} listens on {}, pid {}, {memory}; try: {} DELAY.ADD hello 5s world",
         delayd::VERSION,
         server.places().join(" and "),
         std::process::id(),
-        server.redis_cli(),
-    );
+        server.call(),
+    )
+}
+
+fn greet_further(server: &Server) {
     if !server.sentinel_places().is_empty() {
         tracing::info!("answers as a Redis Sentinel on {}", server.sentinel_places().join(" and "));
     }

@@ -1,4 +1,4 @@
-//! What was meant by a word that is none of those there are.
+//! Suggestions for mistyped words.
 
 /// Longer words are none of ours, bytes; comparing costs the square.
 const BYTES_MAX: usize = 48;

@@ -12,7 +12,7 @@ const BLOCK_ITEMS_MAX: usize = 64 * 64;
 ///
 /// Where a block has 546 items, the next one begins at number 1,024: a number is taken apart by a shift.
 ///
-/// Number 0 is never handed out; it stands for "none" in links.
+/// Number 0 is never handed out; it means "none" in links.
 #[derive(Debug)]
 pub struct Numbers {
     /// How many numbers a block hands out.
@@ -29,7 +29,7 @@ pub struct Numbers {
     current: usize,
     used: usize,
     open: usize,
-    /// What is held; changes only when a block is opened or closed.
+    /// Held memory; changes only when a block is opened or closed.
     bytes: usize,
 }
 
@@ -114,8 +114,8 @@ impl Numbers {
         self.take_from(self.current)
     }
 
-    /// A free number of a lower block, for whoever has one of the blocks that would be closed if all
-    /// stood as close together as they can.
+    /// A free number of a lower block, for an item in one of the blocks that would be closed if all were as close
+    /// together as possible.
     pub fn take_below(&mut self, number: u32) -> Option<u32> {
         let at = (number >> self.shift) as usize;
         if at < self.blocks_needed() {
@@ -207,7 +207,6 @@ impl Numbers {
         self.open.saturating_sub(needed)
     }
 
-    /// Whether the block is open.
     pub fn is_open(&self, block: usize) -> bool {
         self.blocks.get(block).is_some_and(|block| !block.free.is_empty())
     }
@@ -236,7 +235,6 @@ impl Numbers {
         self.blocks.len()
     }
 
-    /// How many blocks are open.
     pub fn open_blocks(&self) -> usize {
         self.open
     }
@@ -292,7 +290,7 @@ impl Numbers {
     }
 }
 
-/// A pool of `T`, numbered as by [`Numbers`]. A block whose items are all free goes back to the
+/// A pool of `T`, numbered as by [`Numbers`]. A block whose items are all free is returned to the
 /// allocator at once.
 #[derive(Debug)]
 pub struct Pool<T, const N: usize> {
@@ -345,8 +343,8 @@ impl<T: Default, const N: usize> Pool<T, N> {
         resize(&mut self.blocks, self.numbers.end_block(), || None);
     }
 
-    /// Moves an item to a lower block, if that helps to close one, and tells its new number. What is left under
-    /// the old one is `T::default()`.
+    /// Moves an item to a lower block, if that helps to close one, and returns its new number. The old number then
+    /// holds `T::default()`.
     pub fn move_below(&mut self, item: u32) -> Option<u32> {
         let lower = self.numbers.take_below(item)?;
         *self.get_mut(lower) = std::mem::take(self.get_mut(item));
@@ -354,7 +352,7 @@ impl<T: Default, const N: usize> Pool<T, N> {
         Some(lower)
     }
 
-    /// Bytes of the blocks that could be given back if all items stood as close together as they can.
+    /// Bytes of the blocks that could be returned if all items were as close together as possible.
     pub fn spare_bytes(&self) -> usize {
         self.numbers.spare_blocks() * N * size_of::<T>()
     }
@@ -370,13 +368,13 @@ impl<T: Default, const N: usize> Pool<T, N> {
     }
 
     #[inline]
-    /// The item behind a number in use.
+    /// The item of a number in use.
     pub fn get(&self, item: u32) -> &T {
         let block = self.blocks[item as usize / N].as_ref().expect("an item in use has a block");
         &block[item as usize % N]
     }
 
-    /// The item behind a number that may have been taken back since, or used again.
+    /// The item of a number that may have been freed since, or used again.
     pub fn find(&self, item: u32) -> Option<&T> {
         let block = self.blocks.get(item as usize / N)?.as_ref()?;
         Some(&block[item as usize % N])
@@ -389,7 +387,7 @@ impl<T: Default, const N: usize> Pool<T, N> {
     }
 
     #[inline]
-    /// The item behind a number in use, to change.
+    /// The item of a number in use, to change.
     pub fn get_mut(&mut self, item: u32) -> &mut T {
         let block = self.blocks[item as usize / N].as_mut().expect("an item in use has a block");
         &mut block[item as usize % N]

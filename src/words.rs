@@ -1,4 +1,4 @@
-//! Enums whose variants have words that users see and write: variant and word are said once.
+//! Enums whose variants have words that users see and write: variant and word are stated once.
 
 /// Makes the enum, `ALL` (its variants in order), and `word`.
 macro_rules! words {

@@ -150,7 +150,8 @@ impl Drop for Server {
     }
 }
 
-fn binary() -> String {
+/// The program under test: this build, or the one that [`Server::before`] names while that is in use.
+pub fn binary() -> String {
     let before = Server::before().filter(|_| IS_BEFORE.load(Ordering::Relaxed));
     before.unwrap_or_else(|| DELAYD.to_owned())
 }

@@ -3,6 +3,7 @@
 //! Both do the same work by turns, in rounds, so that what else the machine does meets both. What counts is
 //! the median of the rounds' ratios.
 
+use crate::cluster;
 use crate::herd::herd as drain;
 use crate::life::Life;
 use crate::many::{self, BODY};
@@ -52,6 +53,10 @@ pub fn before(report: &mut Report) {
         };
         1.0 / punctual.run(&System::Delayd.start(Sync::Everysec)).p50
     });
+    for (connections, batch, count) in [(64, 1, 60_000), (50, 16, 400_000)] {
+        let work = format!("three nodes, add, {connections} clients, pipeline {batch}, always");
+        compare(report, &work, "jobs/s", || cluster::rate(connections, batch, scaled(count)));
+    }
     compare(report, "pending jobs of 120 bytes in a MB", "jobs", || {
         let server = System::Delayd.start(Sync::Off);
         let empty = server.resident();

@@ -9,7 +9,7 @@ use crate::parts::by_turns;
 use crate::poller::Poller;
 use crate::report::{Asked, Report};
 use crate::scaled;
-use crate::support::{Server, now_us, place};
+use crate::support::{Server, binary, now_us, place};
 use crate::system::{System, id};
 use crate::wire::{Protocol, Wire, request};
 use redis_protocol::resp2::types::Resp2Frame;
@@ -36,6 +36,11 @@ struct Three {
 const LIMIT: Duration = Duration::from_secs(30);
 /// 100 bytes.
 const BODY: &str = crate::many::BODY;
+
+/// Jobs a second that three nodes of the build under test take, of `connections` that each send `batch` and wait.
+pub fn rate(connections: usize, batch: u64, count: u64) -> f64 {
+    Three::start(Kind::Delayd).add(connections, batch, count)
+}
 
 /// See the module.
 pub fn cluster(report: &mut Report) {
@@ -178,7 +183,7 @@ fn delayd() -> Vec<Server> {
     let list = [0, 1, 2].map(node).join(",");
     let start = |at: usize| {
         let ((port, dir), peer) = places[at].clone();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_delayd"));
+        let mut command = Command::new(binary());
         command.args(["--loglevel", "warning", "--bind", "127.0.0.1", "--maxmemory", "0"]);
         command.args(["--port", &port.to_string(), "--cluster-port", &peer.to_string()]);
         command.args(["--cluster-node", &format!("n{}", at + 1), "--cluster-nodes", &list]);

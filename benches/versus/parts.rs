@@ -196,7 +196,7 @@ pub fn busy(report: &mut Report) {
     let ours = late(delayd, Sync::Everysec);
     let redis = Punctual { system: System::Redis, poll_ms: 10, ..delayd };
     let theirs = late(redis, Sync::Everysec);
-    let work = "lateness, 10 k due a second beside a producer at full speed, everysec";
+    let work = "lateness, 10 k due a second with a producer at full speed, everysec";
     let name = "Redis polling each 10 ms";
     report.versus(work, "ms p50", ours.p50, (name, theirs.p50), Asked::Nothing);
     report.versus(work, "ms p99", ours.p99, (name, theirs.p99), Asked::Nothing);

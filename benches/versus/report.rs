@@ -13,42 +13,42 @@ const FIRST: [[&str; 3]; 8] = [
     [
         "add, client's ids, pipeline 16, 1 M pending, everysec",
         "jobs/s",
-        "How fast jobs are scheduled, each under an id of its own, while a million wait.",
+        "Jobs added per second, each with an id of its own, while a million are pending.",
     ],
     [
         "life, batches of 100, everysec",
         "jobs/s",
-        "How fast jobs are added, fall due, are leased and acknowledged, by consumers that take a hundred at a time.",
+        "Jobs per second through their whole life (added, due, leased, acknowledged), with consumers that take a hundred at a time.",
     ],
     [
         "life, one by one, 50 connections, everysec",
         "jobs/s",
-        "The same with plain consumers, fifty of them, which take one job and acknowledge it.",
+        "The same with fifty plain consumers that take and acknowledge one job at a time.",
     ],
     [
         "lateness, 10 k due a second, everysec",
         "ms p99",
-        "How late 99 of 100 jobs are at most, from the due time to the consumer that waits for them.",
+        "p99 of lateness, from the due time to the waiting consumer.",
     ],
     [
         "another client meanwhile",
         "ms p99",
-        "How long anybody else waits for an answer while a million jobs fall due in one millisecond.",
+        "p99 of another client's reply time while a million jobs fall due in one millisecond.",
     ],
     [
         "memory a pending job, 20-byte id, 100-byte body",
         "bytes",
-        "What a job that waits takes, its id and body included.",
+        "Memory of a pending job, including id and body.",
     ],
     [
         "cancel of random jobs out of 10 M, pipeline 16, everysec",
         "jobs/s",
-        "How fast timers that are no longer wanted are cancelled by their ids, among ten million.",
+        "Jobs cancelled per second by id, among ten million.",
     ],
     [
         "restart after SIGKILL with 1 M jobs, everysec",
         "jobs/s",
-        "How fast jobs are there again after a crash.",
+        "Jobs loaded per second after a crash.",
     ],
 ];
 
@@ -160,7 +160,7 @@ impl Report {
 
     /// One line for each work and unit, whoever it was measured beside, but for those named.
     fn table(&self, but: &[[&str; 3]]) -> String {
-        let mut text = String::from("| work | unit | delayd | beside |\n|---|---|---:|---|\n");
+        let mut text = String::from("| work | unit | delayd | others |\n|---|---|---:|---|\n");
         for (at, row) in self.rows.iter().enumerate() {
             let told = self.rows[..at].iter().any(|other| other.is(&row.work, row.unit));
             if !told && !but.iter().any(|named| row.is(named[0], named[1])) {
@@ -173,8 +173,7 @@ impl Report {
 
     /// The eight rows that the page begins with, each with its meaning.
     fn first(&self) -> String {
-        let mut text =
-            String::from("| what it means | work | delayd | beside |\n|---|---|---:|---|\n");
+        let mut text = String::from("| meaning | work | delayd | others |\n|---|---|---:|---|\n");
         for [work, unit, meaning] in FIRST {
             let (figure, beside) = self.figure(work, unit);
             let _ = writeln!(text, "| {meaning} | {work} | {figure} {unit} | {beside} |");

@@ -14,6 +14,21 @@ _delayd() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     COMPREPLY=()
     case $((COMP_CWORD > 1)):${COMP_WORDS[1]}:$before in
+    1:demo:--delay) ;;
+    1:demo:*) if [[ $word == -* ]]; then _delayd_words "--delay --help"; fi ;;
+    1:call:-h) ;;
+    1:call:-p) ;;
+    1:call:-n) ;;
+    1:call:--user) ;;
+    1:call:--password-file) ;;
+    1:call:--tls-ca-cert-file) ;;
+    1:call:--tls-cert-file) ;;
+    1:call:--tls-key-file) ;;
+    1:call:--sni) ;;
+    1:call:*) if [[ $word == -* ]]; then _delayd_words "-h -p -n --user --password-file --tls-ca-cert-file --tls-cert-file --tls-key-file --sni --help"; fi ;;
+    1:health:--metrics-port) ;;
+    1:health:--metrics-bind) ;;
+    1:health:*) if [[ $word == -* ]]; then _delayd_words "--metrics-port --metrics-bind --help"; else _delayd_paths -f; fi ;;
     1:check:*) if [[ $word == -* ]]; then _delayd_words "--repair --clock --lower-clock --yes --help"; else _delayd_paths -d; fi ;;
     1:dump:--from) ;;
     1:dump:--to) ;;
@@ -32,7 +47,7 @@ _delayd() {
     1:cluster:--cluster-nodes) ;;
     1:cluster:*) if [[ $word == -* ]]; then _delayd_words "--cluster-node --cluster-nodes --i-accept-losses --yes --help"; else _delayd_paths -d; fi ;;
     1:console:--dir) ;;
-    1:console:*) if [[ $word == -* ]]; then _delayd_words "--dir --token --no-open --help"; else _delayd_paths -d; fi ;;
+    1:console:*) if [[ $word == -* ]]; then _delayd_words "--dir --token --no-open --help"; else _delayd_paths -f; fi ;;
     *:--port) ;;
     *:--bind) ;;
     *:--protected-mode) _delayd_words "yes no" ;;
@@ -69,6 +84,8 @@ _delayd() {
     *:--slowlog-max-len) ;;
     *:--loglevel) _delayd_words "debug verbose notice warning" ;;
     *:--log-format) _delayd_words "text json" ;;
+    *:--ready-fd) ;;
+    *:--until-stdin-closes) _delayd_words "yes no" ;;
     *:--dir) _delayd_paths -d ;;
     *:--dbfilename) _delayd_paths -f ;;
     *:--appendonly) _delayd_words "yes no" ;;
@@ -112,9 +129,9 @@ _delayd() {
     *:--tls-session-caching) _delayd_words "yes no" ;;
     *:--tls-session-cache-size) ;;
     *:--tls-cluster) _delayd_words "yes no" ;;
-    1:*) _delayd_words "--port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --console-port --console-bind --console-hosts --console-trusted-proxies --console-tls --console-insecure --console-readonly --console-cors --console-wait --console-grafana-url --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --tzdata --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --cluster-node --cluster-nodes --cluster-port --cluster-bind --cluster-announce-ip --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-secret --cluster-election-timeout --cluster-lease-grace --cluster-announce-sentinel-port --sentinel-port --sentinel-master-name --cluster-log-keep --cluster-sync-rate --cluster-max-clock-skew --replica-serve-stale-data --replica-priority --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --tls-cluster" ;;
+    1:*) _delayd_words "--port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --console-port --console-bind --console-hosts --console-trusted-proxies --console-tls --console-insecure --console-readonly --console-cors --console-wait --console-grafana-url --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --tzdata --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --ready-fd --until-stdin-closes --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --cluster-node --cluster-nodes --cluster-port --cluster-bind --cluster-announce-ip --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-secret --cluster-election-timeout --cluster-lease-grace --cluster-announce-sentinel-port --sentinel-port --sentinel-master-name --cluster-log-keep --cluster-sync-rate --cluster-max-clock-skew --replica-serve-stale-data --replica-priority --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --tls-cluster" ;;
     *)
-        _delayd_words "check dump backup restore cluster console --port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --console-port --console-bind --console-hosts --console-trusted-proxies --console-tls --console-insecure --console-readonly --console-cors --console-wait --console-grafana-url --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --tzdata --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --cluster-node --cluster-nodes --cluster-port --cluster-bind --cluster-announce-ip --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-secret --cluster-election-timeout --cluster-lease-grace --cluster-announce-sentinel-port --sentinel-port --sentinel-master-name --cluster-log-keep --cluster-sync-rate --cluster-max-clock-skew --replica-serve-stale-data --replica-priority --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --tls-cluster --help --version"
+        _delayd_words "demo call health check dump backup restore cluster console --port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --console-port --console-bind --console-hosts --console-trusted-proxies --console-tls --console-insecure --console-readonly --console-cors --console-wait --console-grafana-url --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --tzdata --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --ready-fd --until-stdin-closes --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --cluster-node --cluster-nodes --cluster-port --cluster-bind --cluster-announce-ip --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-secret --cluster-election-timeout --cluster-lease-grace --cluster-announce-sentinel-port --sentinel-port --sentinel-master-name --cluster-log-keep --cluster-sync-rate --cluster-max-clock-skew --replica-serve-stale-data --replica-priority --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --tls-cluster --help --version"
         [[ $word == -* ]] || _delayd_paths -f
         ;;
     esac

@@ -69,7 +69,6 @@ impl Edge {
     }
 }
 
-/// A month of the calendar.
 struct Month {
     year: i16,
     month: i8,

@@ -58,7 +58,7 @@ fn count_local(pattern: &Pattern, zone: &Zone, after: i64, upto: i64) -> Option<
     let mut offset = zone.offset(after)?;
     for (change, then) in zone.changes(after).take_while(|(change, _)| *change <= upto) {
         if then > offset {
-            // With what is shown at the end of the gap: that is the same instant.
+            // The local time at the end of the gap: it is the same instant.
             let same = civil::count(pattern, change + offset, change + then + 1);
             instants -= same.saturating_sub(1);
         }

@@ -4,14 +4,13 @@
 
 mod civil;
 pub mod count;
-pub mod latest;
 pub mod next;
 pub mod pattern;
 pub mod version;
 pub mod zone;
 
+pub use crate::calendar::next::latest;
 pub use count::count;
-pub use latest::latest;
 pub use next::{Instants, next};
 pub use pattern::{Pattern, PatternError};
 pub use version::is_newer;

@@ -4,7 +4,8 @@
 /// letters, `2026e`; the letters go from `a` to `z`, then on with two of them. What follows a hyphen, as in
 /// `2026e-rearguard`, says how tables were made and not when.
 ///
-/// What is no version, such as `unknown`, is never newer, and each version is newer than it.
+/// A version that cannot be read, such as `unknown`, is never newer, and every version is newer
+/// than it.
 ///
 /// ```
 /// use delayd::calendar::is_newer;
@@ -18,7 +19,7 @@ pub fn is_newer(one: &str, other: &str) -> bool {
     place(one) > place(other)
 }
 
-/// Where a version stands among all: its year, how many letters it has, and these.
+/// The sort key of a version: its year, the number of its letters, and the letters.
 fn place(version: &str) -> Option<(&str, usize, &str)> {
     let (year, rest) = version.split_at_checked(4)?;
     let letters = rest.split_once('-').map_or(rest, |(letters, _)| letters);

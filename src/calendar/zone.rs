@@ -11,15 +11,15 @@ use std::sync::{Arc, LazyLock, OnceLock};
 /// The longest abbreviation of the database, such as `CHADT`.
 const ABBREVIATION_BYTES_MAX: usize = 5;
 
-/// Tables of the zones of the IANA database, of one version. They are handed in, never read here: whoever
-/// computes with the same tables gets the same instants.
+/// Tables of the zones of the IANA database, of one version. They are passed in, never read here: the same tables
+/// always give the same instants.
 pub struct Zones {
     version: String,
     /// By key.
-    tables: Vec<Table>,
+    tables: Vec<ZoneTable>,
 }
 
-struct Table {
+struct ZoneTable {
     /// The name in small letters: a search compares without making any.
     key: Box<str>,
     /// As the database spells it.
@@ -42,15 +42,14 @@ pub enum ZoneError {
     /// No zone of this name.
     #[error("is unknown{}", of(.nearest))]
     Unknown {
-        /// What was probably meant.
+        /// The probable intention.
         nearest: Option<String>,
     },
     /// `GMT+2`, which some write for an offset and the database, as `Etc/GMT+2`, for its opposite.
-    #[error("is unknown; write {offset}, or Etc/GMT{etc}, whose sign is the other way round")]
+    #[error("is unknown; write {offset}, or Etc/GMT{etc}, whose sign is inverted")]
     Sign {
-        /// The offset as it is to be written.
         offset: String,
-        /// What the database says for it.
+        /// The database's name for it.
         etc: String,
     },
     /// An offset in another notation, such as `Z` or `UTC+05:30`.
@@ -62,19 +61,21 @@ pub enum ZoneError {
     )]
     Abbreviation,
     /// An offset that no clock has.
-    #[error("is no offset; they are +HH:MM or -HH:MM, at most 23:59")]
+    #[error("is not an offset; write +HH:MM or -HH:MM, at most 23:59")]
     Offset,
 }
 
 fn of(nearest: &Option<String>) -> String {
     match nearest {
         Some(name) => format!("; did you mean '{name}'?"),
-        None => "; names are those of the IANA database, such as Europe/Berlin, or offsets such as +05:30"
-            .to_owned(),
+        None => {
+            "; use a name of the IANA database, such as Europe/Berlin, or an offset such as +05:30"
+                .to_owned()
+        }
     }
 }
 
-/// What the clocks of a zone make of a local time.
+/// The instants of a local time in a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Local {
     /// They show it once, or twice and this is the first time.
@@ -94,16 +95,16 @@ impl Zones {
         Arc::clone(&BUNDLED)
     }
 
-    /// From names and compiled tables (RFC 9636). What is no such table is no zone; UTC is always there.
+    /// From names and compiled tables (RFC 9636). An invalid table is not a zone; UTC always exists.
     pub fn new(
         version: &str,
         tables: impl IntoIterator<Item = (Arc<str>, Cow<'static, [u8]>)>,
     ) -> Zones {
         let table = |(name, data): (Arc<str>, _)| {
             let key = name.to_ascii_lowercase().into_boxed_str();
-            Table { key, name, data, zone: OnceLock::new() }
+            ZoneTable { key, name, data, zone: OnceLock::new() }
         };
-        let mut tables: Vec<Table> = tables.into_iter().map(table).collect();
+        let mut tables: Vec<ZoneTable> = tables.into_iter().map(table).collect();
         tables.sort_by(|a, b| a.key.cmp(&b.key));
         tables.dedup_by(|a, b| a.key == b.key);
         Zones { version: version.to_owned(), tables }
@@ -126,8 +127,8 @@ impl Zones {
 
     /// The zone of a name in any case, or an offset such as `+05:30`.
     ///
-    /// 0.1 µs, without an allocation but for an offset; some 10 µs when a zone is asked for first, since its
-    /// table is read then.
+    /// 0.1 µs, without an allocation except for an offset; some 10 µs for the first request of a zone, which reads its
+    /// table.
     ///
     /// ```
     /// use delayd::calendar::Zones;
@@ -196,7 +197,7 @@ fn offset_of(name: &str) -> Option<(char, u8, u8)> {
     (hours <= 14 && minutes < 60).then_some((sign, hours, minutes))
 }
 
-impl Table {
+impl ZoneTable {
     fn zone(&self) -> Option<Zone> {
         let read = || TimeZone::tzif(&self.name, &self.data).ok();
         let clock = self.zone.get_or_init(read).clone()?;
@@ -211,7 +212,7 @@ impl Debug for Zones {
 }
 
 impl Zone {
-    /// The zone without changes that all others are told from.
+    /// The zone without changes that others are compared with.
     pub fn utc() -> Zone {
         static NAME: LazyLock<Arc<str>> = LazyLock::new(|| "UTC".into());
         Zone { name: Arc::clone(&NAME), clock: TimeZone::UTC }

@@ -11,12 +11,13 @@
 //!
 //! Instants are those of one clock of this machine that goes on while it sleeps, and never back.
 //!
-//! A cluster is founded by one node alone, that with the first name, when every listed one has been met and is empty
-//! ([`super::formation`]). Its first entry is the one of index 1 and term 1: the founder is the only voter. Nobody
-//! else can have it, since the logs of the others are empty; they get it as all else. Then the leader takes in
-//! whom it has met, one change at a time, as a learner, and as a voter when it has what the leader has. Until all that are
-//! listed have been voters together the cluster is *forming*, and nobody may acknowledge anything; from then on a node
-//! that is missing does not matter. Term 1 has no other entry: what has entry 1 knows that it is committed.
+//! A cluster is founded by a single node, the one with the first name, when it has met every listed node and all are
+//! empty ([`formation`](crate::cluster::members::formation)). Its first entry has index 1 and term 1: the founder is
+//! the only voter. No other node can have that entry, because the logs of the others are empty; they receive it like
+//! everything else. Then the leader adds the nodes it has met, one change at a time, as a learner first, and as a voter
+//! once the node has everything the leader has. Until all listed nodes have been voters together the cluster is
+//! *forming*, and no node may acknowledge anything; from then on a missing node does not matter. Term 1 has no other
+//! entry: a node that has entry 1 knows that it is committed.
 
 mod campaign;
 mod changes;
@@ -30,20 +31,20 @@ mod ticks;
 pub use changes::{MemberChange, WrongChange};
 pub use status::{PeerStatus, Status};
 
-use super::claims::{Claims, ClusterId, Holds, NodeId, list_text};
-use super::clocks::{ClockNote, Clocks};
-use super::codec::{Head, Outgoing};
-use super::directory::{self, Directory};
-use super::entry::{Base, Entry, Payload, Write};
-use super::formation::Conflict;
-use super::freshness::Freshness;
-use super::health::Meter;
-use super::lease::Lease;
-use super::member::Proposals;
-use super::names::{Address, Listed, Name};
-use super::node::Node;
-use super::output::{Fetch, Refused};
-use super::start::{Start, WrongStart};
+use crate::cluster::members::claims::{Claims, ClusterId, Holds, NodeId, list_text};
+use crate::cluster::members::directory::{self, Directory};
+use crate::cluster::members::formation::Conflict;
+use crate::cluster::members::names::{Address, Listed, Name};
+use crate::cluster::raft::codec::{Head, Outgoing};
+use crate::cluster::raft::entry::{Base, LogEntry, Payload, Write};
+use crate::cluster::raft::member::Proposals;
+use crate::cluster::raft::node::Node;
+use crate::cluster::raft::output::{Fetch, RefusedMessage};
+use crate::cluster::raft::start::{Start, WrongStart};
+use crate::cluster::timing::clocks::{ClockNote, Clocks};
+use crate::cluster::timing::freshness::Freshness;
+use crate::cluster::timing::health::Meter;
+use crate::cluster::timing::lease::Lease;
 use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS};
 use crate::time::Micros;
 use bytes::Bytes;
@@ -54,9 +55,9 @@ use sickness::Sickness;
 use std::collections::{BTreeMap, VecDeque};
 use ticks::Ticks;
 
-/// What this node is, and what it has drawn.
+/// This node's identity, and its random ids.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct NodeIdentity {
     /// Its id, drawn when its folder was first used; never 0.
     pub node: u64,
     /// Its name and addresses.
@@ -71,7 +72,7 @@ pub struct Identity {
     pub election_us: u64,
     /// The id of the cluster if this node should found it; drawn at each start, never 0.
     pub cluster: u128,
-    /// What the hash of job ids begins with if this node should found the cluster; drawn at each start.
+    /// The key of the hash of job ids if this node should found the cluster; drawn at each start.
     pub hash_seed: u64,
 }
 
@@ -90,23 +91,20 @@ pub struct Proposed {
     pub body: Bytes,
 }
 
-/// What the turn is told, in this order.
+/// Reports to the turn, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum DriverEvent {
     /// Raft has this node as its leader in the epoch. It decides once the first entry of the epoch is delivered.
     Elected {
         /// The term.
         epoch: u64,
     },
-    /// It does not lead; another does, or nobody that is known.
-    Followed {
-        /// Who.
-        leader: Option<u64>,
-    },
+    /// It does not lead; another node does, or none is known to.
+    Followed { leader: Option<u64> },
     /// The next entry: committed, and durable here.
-    Delivered(Entry),
-    /// What this node has decided in the epoch is committed, all facts before this one. Its own disk is behind those of a
-    /// majority: it is delivered later.
+    Delivered(LogEntry),
+    /// The decisions of this node in the epoch are committed, all facts before this one. Its own disk is behind those
+    /// of a majority: the entry is delivered later.
     Safe {
         /// In which this node leads.
         epoch: u64,
@@ -115,57 +113,51 @@ pub enum Told {
     },
     /// A base from another node is durable: it takes the place of all that was delivered.
     Restored(Base),
-    /// A base is needed that is newer than the last change of members: somebody waits to be sent it.
+    /// A base is needed that is newer than the last change of members: a node waits to receive it.
     BaseWanted,
     /// This batch never reaches a log, nor does what was decided after it in its epoch.
     Refused {
-        /// Of the batch.
+        /// The epoch of the batch.
         epoch: u64,
-        /// Its first fact.
         first: u64,
-        /// How many it has.
         count: u32,
     },
 }
 
-/// Whom to keep connections to.
+/// A node to keep a connection to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dial {
     /// Its id, where a member of that name is known, or was met.
     pub node: Option<u64>,
-    /// Its name.
     pub name: Name,
     /// Where it may be, the likeliest first; at least one.
     pub addresses: Vec<Address>,
 }
 
-/// What is to be done.
 #[derive(Debug, Default)]
 pub struct DriverOutput {
-    /// To the log, in order; [`Driver::persisted`] is told when they are durable.
+    /// To the log, in order; call [`Driver::persisted`] when they are durable.
     pub writes: Vec<Write>,
     /// To peers, in order for each of them and lane.
     pub messages: Vec<Outgoing>,
     /// To be read from the log, for [`Driver::fetched`].
     pub fetches: Vec<Fetch>,
-    /// The base up to this index is to be sent, and when it has arrived whole the message: [`Driver::base_ended`].
+    /// Send the base up to this index, and then call [`Driver::base_ended`] with the message.
     pub bases: Vec<(u64, Outgoing)>,
     /// To the turn, in order.
-    pub told: Vec<Told>,
-    /// Changes of members that were asked for, to no avail: somebody was told that they would be made.
+    pub told: Vec<DriverEvent>,
+    /// Changes of members that were requested and then cancelled; the requesters had been promised them.
     pub given_up: Vec<(MemberChange, WrongChange)>,
 }
 
-/// See the module.
 pub struct Driver {
-    identity: Identity,
+    identity: NodeIdentity,
     node: Node,
-    /// What a node that founds begins with, until it is durable.
+    /// The state of a founder until it is durable.
     founding: Option<Start>,
     start: Start,
     /// Names and addresses as of what was delivered last.
     directory: Option<Directory>,
-    /// The cluster that the log is of.
     cluster: Option<ClusterId>,
     /// By which its messages are known; before there is a log, that of the first one.
     tag: Option<u32>,
@@ -178,10 +170,10 @@ pub struct Driver {
 
     roles: Roles,
     clocks: Clocks,
-    /// Somebody may lack what this node's clock shows.
+    /// Some node may lack this node's clock.
     clock_lacked: bool,
     freshness: Freshness,
-    /// Of the others, as they have said.
+    /// The priorities of the other nodes, as they reported them.
     priorities: BTreeMap<u64, u64>,
     meter: Meter,
     sickness: Sickness,
@@ -194,11 +186,15 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A node as it was left, of which `identity` was found beside it or drawn.
+    /// A node as it was left, with the `identity` found in its folder or drawn for it.
     ///
     /// # Errors
-    /// What was found contradicts itself.
-    pub fn new(mut start: Start, identity: Identity, now: Micros) -> Result<Driver, WrongStart> {
+    /// The stored data contradicts itself.
+    pub fn new(
+        mut start: Start,
+        identity: NodeIdentity,
+        now: Micros,
+    ) -> Result<Driver, WrongStart> {
         let logged = start.entries.iter().find_map(|entry| members_of(&entry.payload));
         let known = [Some(&start.members), logged].into_iter().flatten();
         let known = known.map(|members| &members.directory).find(|bytes| !bytes.is_empty());
@@ -267,14 +263,14 @@ impl Driver {
     /// A whole message has arrived from the node `peer`, with the bodies that [`Head::bodies`] names.
     ///
     /// # Errors
-    /// It is not from a member of this cluster that works: the connection is to be closed.
+    /// It does not come from a working member of this cluster: close the connection.
     pub fn receive(
         &mut self,
         now: Micros,
         peer: u64,
         head: Head,
         bodies: Vec<Bytes>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedMessage> {
         self.advance(now);
         self.check(peer, &head, &bodies)?;
         if self.founding.is_some() {
@@ -289,10 +285,10 @@ impl Driver {
         Ok(())
     }
 
-    /// A handshake with the node that says this of itself has ended well, whoever called.
+    /// A handshake with the node of these claims has succeeded, whichever side called.
     ///
     /// # Errors
-    /// Why the connection is to be closed all the same.
+    /// Why the connection must be closed anyway.
     pub fn met(&mut self, now: Micros, claims: &Claims) -> Result<(), Conflict> {
         self.advance(now);
         self.check_claims(claims)?;
@@ -304,7 +300,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What this node says of itself in a handshake.
+    /// This node's claims in a handshake.
     pub fn claims(&self) -> Claims {
         let directory::Node { name, peer, client, tls, sentinel } = self.identity.own.clone();
         Claims {
@@ -334,13 +330,13 @@ impl Driver {
         self.roles.parted(peer);
     }
 
-    /// This machine's wall clock shows `wall` now, µs since the epoch; to be said each tick. If it was set, the others are to
-    /// be told now.
+    /// This machine's wall clock shows `wall` now, µs since the epoch; call it each tick. If it was set, the others
+    /// must be told now.
     pub fn set_wall(&mut self, now: Micros, wall: u64) {
         self.clock_lacked |= self.clocks.set_own(now, wall);
     }
 
-    /// What to tell a peer of this node's clock, of how far all is committed and how well it is; nothing before the clock is known.
+    /// This node's note for a peer: its clock, the commit position and its health; nothing before the clock is known.
     pub fn clock_note(&self, now: Micros, peer: u64) -> Option<ClockNote> {
         let note = self.clocks.note_for(peer, now)?;
         let commit = if self.is_sure(now) == Some(true) { self.node.commit() } else { 0 };
@@ -348,10 +344,10 @@ impl Driver {
         Some(ClockNote { commit, priority: self.campaign.priority, health, ..note })
     }
 
-    /// Whether the others are to be told what this node's clock shows, in the tick of this number or between two: at once
-    /// whom it has just met and who does not know it yet, for without clocks nobody is fit to lead, and leadership may be
-    /// handed over to a node that has just begun; more often as long as it does not know theirs; and by a leader with each
-    /// heartbeat, as before they know how far all is committed its followers answer no reads.
+    /// Whether to send this node's clock to the others, in this tick or between two. At once to nodes that it has just
+    /// met and that do not know it yet, because without clocks no node may lead, and leadership may be handed over to a
+    /// node that has just started; more often as long as it does not know theirs; and by a leader with each heartbeat,
+    /// because followers answer no reads before they know up to where everything is committed.
     pub fn tells_clock(&mut self, now: Micros, tick: Option<usize>) -> bool {
         let is_calm = self.knows_clocks() && self.is_sure(now).is_none();
         let each = if is_calm { ELECTION_TICKS } else { HEARTBEAT_TICKS };
@@ -359,7 +355,8 @@ impl Driver {
         std::mem::take(&mut self.clock_lacked) || is_due
     }
 
-    /// Whether it leads with its lease, so that nobody else can have committed anything; nothing of one that does not lead.
+    /// Whether it leads with its lease, so that no other node can have committed anything; nothing for a node that does
+    /// not lead.
     pub fn is_sure(&self, now: Micros) -> Option<bool> {
         self.roles.led.map(|_| self.lease.until().is_some_and(|until| now < until))
     }
@@ -371,12 +368,12 @@ impl Driver {
         status.is_some_and(|status| status.known == voters.len())
     }
 
-    /// A peer has told of its clock. It is believed of members only.
+    /// A peer has reported its clock. Only members are trusted.
     pub fn clock_heard(&mut self, now: Micros, peer: u64, note: &ClockNote) {
         self.advance(now);
         if self.node.members().contains(peer) {
             self.clocks.hear(peer, now, note);
-            // Who has had none of this node's notes knows nothing of the way here.
+            // A node that has received none of this node's notes does not know the way here.
             self.clock_lacked |= note.echo == 0;
             self.freshness.hear(note);
             self.priorities.insert(peer, note.priority);
@@ -384,16 +381,15 @@ impl Driver {
         }
     }
 
-    /// A node that was called has refused this one, and says why. As long as this node is no member that is what it has to
-    /// tell of itself.
+    /// A called node has refused this one, with a reason. As long as this node is not a member, that is its status.
     pub fn refused(&mut self, now: Micros, why: String) {
         self.advance(now);
         self.joining.refused = Some((self.now, why));
     }
 
-    /// Whom to connect to, in the order of the names: the members, whom they invite, and as long as the cluster forms, or
-    /// this node is not of it, those that are listed. Also who says that it is a member and is not known as one here: a
-    /// node that was away has to answer whoever leads, to learn that it is.
+    /// The nodes to connect to, in the order of their names: the members, the nodes they invite, and, while the cluster
+    /// forms or this node is not a member, the listed nodes. Also nodes that claim to be members but are unknown here:
+    /// a node that was away must answer any leader to learn that it is one.
     pub fn peers_to_dial(&self) -> Vec<Dial> {
         let known = self.names_known();
         let mut all: BTreeMap<&Name, Dial> = BTreeMap::new();
@@ -409,12 +405,12 @@ impl Driver {
             known.contains(&claims.name)
                 || claims.cluster().is_some_and(|cluster| self.cluster == Some(cluster))
         };
-        // What a node said last is newer than what stands in the directory.
+        // The node's newest report is newer than the directory.
         for claims in self.joining.met.values().filter(is_of_it) {
             add(Some(claims.node.0), &claims.name, &claims.peer);
         }
         for (id, node) in self.directory.iter().flat_map(|directory| &directory.nodes) {
-            // Of two of one name, as one takes the other's place, whoever is there answers.
+            // Of two nodes with one name, when one replaces the other, the connected one answers.
             let is_one = self.members_named(&node.name).len() == 1;
             add(Some(*id).filter(|_| is_one), &node.name, &node.peer);
         }
@@ -428,7 +424,6 @@ impl Driver {
         all.into_values().collect()
     }
 
-    /// The names that are to be reached.
     fn names_known(&self) -> Vec<Name> {
         let is_member = self.node.members().contains(self.identity.node);
         match &self.directory {
@@ -446,13 +441,13 @@ impl Driver {
         self.waiting.is_empty() && !is_held && self.node.has_room(0)
     }
 
-    /// Whether its disk has so much to make durable that no entries are to be taken for now.
+    /// Whether its disk has so much to make durable that no entries are accepted for now.
     pub fn is_behind(&self) -> bool {
         self.node.is_behind()
     }
 
-    /// Proposes what was decided. It comes back in [`Told::Delivered`], alone, or as [`Told::Refused`]; or never, and
-    /// then an entry of a later epoch tells so. Each batch goes on where the one before it ended.
+    /// Proposes decided facts. They come back in [`DriverEvent::Delivered`], alone, or as [`DriverEvent::Refused`]; or never, and
+    /// then an entry of a later epoch shows it. Each batch continues where the previous one ended.
     pub fn propose(&mut self, batch: Proposed) {
         self.waiting.push_back(batch);
         self.settle();
@@ -470,13 +465,13 @@ impl Driver {
         self.join();
     }
 
-    /// What a fetch asked for, from its first index on; nothing if the log no longer has it.
-    pub fn fetched(&mut self, number: u64, entries: Vec<Entry>) {
+    /// The result of a fetch, from its first index on; nothing if the log no longer has it.
+    pub fn fetched(&mut self, number: u64, entries: Vec<LogEntry>) {
         self.node.fetched(number, entries);
         self.settle();
     }
 
-    /// Whether this node may ask for votes: not while its engine is not loaded, say. It votes all the same.
+    /// Whether this node may ask for votes: not while its engine is not loaded, for example. It still votes.
     pub fn set_may_lead(&mut self, may: bool) {
         self.campaign.may = may;
         self.weigh();
@@ -496,25 +491,24 @@ impl Driver {
         self.weigh();
     }
 
-    /// Its wall clock is wrong beyond so many µs: then likewise.
+    /// Its wall clock is wrong by more than this many µs: then likewise.
     pub fn set_max_skew(&mut self, us: u64) {
         self.campaign.max_skew_us = us;
     }
 
-    /// This node is not to lead the epoch it leads: another voter is to, or if none takes over within E, nobody.
+    /// This node should not lead its current epoch: another voter should, or if none takes over within E, no node.
     pub fn resign(&mut self) {
         self.roles.begin_to_resign();
         self.go_on_resigning();
     }
 
-    /// Whether leadership is being handed over.
     pub fn is_handing_over(&self) -> bool {
         self.node.is_transferring()
     }
 
-    /// Begins to hand leadership over to this voter, or to the one that has most; whether it is begun. Where that was
-    /// begun before, and another one can be found than was asked then, that one is asked now. The lease has ended by then,
-    /// for the rest of the epoch. If nobody else leads within E, this node goes on.
+    /// Begins to hand leadership over to this voter, or to the one that has most entries; returns whether it has begun.
+    /// If a hand-over was begun before and another node is found now, that node is asked instead. The lease has then
+    /// ended for the rest of the epoch. If no other node leads within E, this node goes on.
     pub fn hand_over(&mut self, now: Micros, to: Option<u64>) -> bool {
         self.advance(now);
         self.begin_to_hand_over(to)
@@ -541,8 +535,8 @@ impl Driver {
         self.node.log_dropped(first);
     }
 
-    /// Until when nobody else can decide, and the newest instant after which a majority has said that this
-    /// node leads.
+    /// Until when no other node can decide, and the newest instant after which a majority has confirmed this node's
+    /// leadership.
     pub fn lease(&self) -> (Option<Micros>, Option<Micros>) {
         (self.lease.until(), self.lease.heard())
     }
@@ -552,19 +546,19 @@ impl Driver {
         self.ticks.each_us()
     }
 
-    /// What is to be done since the last call.
+    /// The work since the last call.
     pub fn take_output(&mut self) -> DriverOutput {
         std::mem::take(&mut self.out)
     }
 
-    fn check(&self, peer: u64, head: &Head, bodies: &[Bytes]) -> Result<(), Refused> {
+    fn check(&self, peer: u64, head: &Head, bodies: &[Bytes]) -> Result<(), RefusedMessage> {
         let is_other = |tag: &u32| *tag != head.tag();
         if head.tag() == 0 || self.tag.as_ref().is_some_and(is_other) {
-            return Err(Refused::OtherCluster { peer });
+            return Err(RefusedMessage::OtherCluster { peer });
         }
         for directory in head.directories(bodies)? {
             if ClusterId(directory.cluster).tag() != head.tag() {
-                return Err(Refused::OtherCluster { peer });
+                return Err(RefusedMessage::OtherCluster { peer });
             }
         }
         Ok(())
@@ -578,7 +572,7 @@ fn members_of(payload: &Payload) -> Option<&super::members::Members> {
     }
 }
 
-/// Of members that were checked when they arrived, or made here.
+/// Of members that were checked when they arrived, or created here.
 fn read(directory: &Bytes) -> Option<Directory> {
     Directory::decode(directory).ok()
 }

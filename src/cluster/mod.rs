@@ -1,8 +1,7 @@
 //! Several nodes that hold the same jobs: what they are, agree on and say to each other.
 //!
-//! Pure, as the engine is: what arrived and what time it is goes in, what is to be done comes out. No clock, socket,
-//! file or thread; `server` has those. So the same code runs in the server and, thousands of times as fast, in
-//! `tests/cluster/`.
+//! Pure, like the engine: input and time go in, actions come out. No clock, socket, file or thread; `server` has those.
+//! So the same code runs in the server and, thousands of times as fast, in `tests/cluster/`.
 //!
 //! ```text
 //!  options ──> names ──> formation    who founds the cluster, who joins it, who waits
@@ -11,7 +10,7 @@
 //!  confirmations of Raft   ──> lease     until when a leader may answer reads by itself
 //!  what others say of their clocks ──> clocks    what time it is to most, and how far this node is from it
 //!  health    how well a node is, its disk above all: who is not to lead
-//!  verify    whether all nodes hold the same
+//!  verify    whether all nodes hold the same data data
 //!  directory    names and addresses of the members, kept in the log
 //!
 //!  messages of peers ─> codec ─> node ─> writes     to the log, in this order; `Node::persisted` when durable
@@ -21,30 +20,14 @@
 //!  driver    all of that as one node: what the server hosts
 //! ```
 //!
-//! Raft itself is the crate `raft`; `node`, `storage` and `codec` alone name it (`tests/source/`). What it needs of
-//! its driver stands in [`node`].
+//! Rooms, each of which may use those before it: `timing`, `members`, `peer`, `raft`, `options`, `driver`.
+//!
+//! Raft itself is the crate `raft`; only `node`, `storage` and `codec` in the room [`raft`] name it (`tests/source/`).
+//! [`raft::node`] lists what it needs from its driver.
 
-pub mod claims;
-pub mod clocks;
-pub mod codec;
-pub mod directory;
 pub mod driver;
-pub mod entry;
-pub mod formation;
-pub mod frame;
-pub mod freshness;
-pub mod health;
-pub mod hello;
-pub mod lease;
-mod logger;
-pub mod member;
 pub mod members;
-pub mod names;
-pub mod node;
 pub mod options;
-pub mod output;
-pub mod seal;
-pub mod start;
-mod storage;
-pub mod verify;
-mod wire;
+pub mod peer;
+pub mod raft;
+pub mod timing;

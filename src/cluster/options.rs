@@ -1,10 +1,10 @@
 //! The options of a cluster: what their texts mean, and what does not go together.
 //!
-//! Pure: values come in as the table of options has read them, the host's name from whoever may ask for it.
+//! Pure: values come in as the table of options has read them, the host's name from the caller.
 
-use super::claims::list_text;
-use super::hello::Secret;
-use super::names::{Address, Listed, Misnamed, Name};
+use crate::cluster::members::claims::list_text;
+use crate::cluster::members::names::{Address, Listed, Misnamed, Name};
+use crate::cluster::peer::hello::Secret;
 use crate::error::Shown;
 use crate::limits::{
     CLUSTER_SECRET_BYTES_MIN, ELECTION_MS_MAX, ELECTION_MS_MIN, LEASE_GRACE_MS_MAX,
@@ -14,9 +14,8 @@ use crate::time::Written;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// What the options say; texts are empty and ports 0 where nothing is said.
+/// The options; texts are empty and ports 0 if they are not set.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "each is the option of its name")]
 pub struct Given<'a> {
     /// `cluster-node`, with `@hostname` in it as [`node_name`] has resolved it.
     pub node: Name,
@@ -34,8 +33,8 @@ pub struct Given<'a> {
     pub secret: &'a str,
     pub election_timeout_ms: u64,
     pub lease_grace_ms: u64,
-    // What else they have to go with.
-    /// The clients' `port`; 0 if the system chooses one, or there is none.
+    // The other options they must agree with.
+    /// The clients' `port`; 0 if the system chooses one, or without one.
     pub client_port: u16,
     pub tls_port: u16,
     pub tls_cluster: bool,
@@ -44,10 +43,9 @@ pub struct Given<'a> {
     pub max_body_bytes: u64,
 }
 
-/// What follows from them.
+/// The resulting settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub struct Options {
+pub struct ClusterOptions {
     pub node: Name,
     /// All nodes, this one included, in the order of their names.
     pub nodes: Vec<Listed>,
@@ -70,7 +68,6 @@ pub struct Options {
 
 /// An option that has a wrong value, or one that does not go with another.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[allow(missing_docs, reason = "the texts say it")]
 pub enum WrongOption {
     #[error("cluster-node: {0}")]
     Node(Misnamed),
@@ -79,54 +76,56 @@ pub enum WrongOption {
     #[error("cluster-nodes {entry}: name=host:port expected")]
     Form { entry: Shown },
     #[error(
-        "sentinel-port is {0}, and cluster-node is not set: only a node of a cluster answers as a Sentinel"
+        "sentinel-port is {0}, but cluster-node is not set: only a node of a cluster answers as a Sentinel"
     )]
     SentinelAlone(u16),
-    #[error("sentinel-master-name {0} is no name: letters, digits, '-', '_' and '.' make one")]
+    #[error(
+        "sentinel-master-name {0} is invalid: a name may contain letters, digits, '-', '_' and '.'"
+    )]
     SentinelName(Shown),
-    #[error("cluster-nodes is set, and cluster-node is not: it says which of them this node is")]
+    #[error("cluster-nodes is set, but cluster-node is not: it names this node")]
     NoNode,
-    #[error("cluster-nodes has {0} nodes; there can be at most {NODES_MAX}")]
+    #[error("cluster-nodes has {0} nodes; at most {NODES_MAX} are allowed")]
     TooMany(usize),
-    #[error("cluster-nodes is empty; it lists all nodes, {0} among them: {0}=host:port")]
+    #[error("cluster-nodes is empty; it must list all nodes, including {0}: {0}=host:port")]
     NoNodes(Name),
     #[error("cluster-nodes lists {one} and {other}: both are called {name}", name = one.name)]
     NameTwice { one: Listed, other: Listed },
     #[error("cluster-nodes lists {one} and {other}: both are at {address}", address = one.peer)]
     AddressTwice { one: Listed, other: Listed },
-    #[error("cluster-node is {node}, which is not in cluster-nodes: {list}")]
+    #[error("cluster-node {node} is not in cluster-nodes: {list}")]
     NotListed { node: Name, list: String },
     #[error(
         "cluster-port: port is {port}, so the port for peers would be {peers}, above 65535; set cluster-port"
     )]
     PortTooHigh { port: u16, peers: u32 },
-    #[error("cluster-port: port is 0, so there is none to count from; set cluster-port")]
+    #[error("cluster-port: port is 0, so the default cannot be derived from it; set cluster-port")]
     NoPort,
     #[error(
-        "cluster-port is {port}, and cluster-nodes gives {node} port {listed}; if peers come in there, set \
+        "cluster-port is {port}, but cluster-nodes gives {node} port {listed}; if peers connect there, set \
          cluster-announce-bus-port {listed}"
     )]
     OtherPort { node: Name, port: u16, listed: u16 },
     #[error(
-        "cluster-announce-bus-port is {announced}, and cluster-nodes gives {node} port {listed}"
+        "cluster-announce-bus-port is {announced}, but cluster-nodes gives {node} port {listed}"
     )]
     OtherAnnounced { node: Name, announced: u16, listed: u16 },
     #[error("cluster-announce-ip: {0}")]
     AnnounceIp(Misnamed),
-    #[error("cluster-announce-port: port is 0; clients have to be told where this node listens")]
+    #[error("cluster-announce-port: port is 0; set it so that clients can find this node")]
     NoClientPort,
     #[error(
-        "cluster-secret is empty, and {0} is reached over a network; set the same secret on all nodes"
+        "cluster-secret is empty, but {0} is reached over a network; set the same secret on all nodes"
     )]
     NoSecret(Listed),
     #[error(
-        "cluster-secret is empty, and peers come in at {0}; set the same secret on all nodes, or cluster-bind 127.0.0.1 \
-         where all are on this machine"
+        "cluster-secret is empty, but peers can connect at {0}; set the same secret on all nodes, or cluster-bind \
+         127.0.0.1 if all nodes are on this machine"
     )]
     OpenPort(String),
     #[error(
-        "cluster-secret has {0} bytes; it needs at least {CLUSTER_SECRET_BYTES_MIN}, as what is shorter can be guessed from what \
-         nodes send each other; `openssl rand -hex 16` makes one, to be the same on all nodes"
+        "cluster-secret has {0} bytes; it needs at least {CLUSTER_SECRET_BYTES_MIN}, because a shorter one can be \
+         guessed from the nodes' traffic; `openssl rand -hex 16` makes one, set it on all nodes"
     )]
     ShortSecret(usize),
     #[error("cluster-election-timeout is {given}; it must be between {min} and {max}")]
@@ -134,11 +133,12 @@ pub enum WrongOption {
     #[error("cluster-lease-grace is {given}; it must be at most {max}")]
     LeaseGrace { given: Written, max: Written },
     #[error(
-        "appendonly no does not go with cluster-node: a node must not forget what it has told the others"
+        "appendonly no cannot be combined with cluster-node: a node must not lose what it has confirmed to the others"
     )]
     AppendOnly,
     #[error(
-        "appendfsync {0} does not go with cluster-node: a node must not forget what it has told the others. Only always does"
+        "appendfsync {0} cannot be combined with cluster-node, only always can: a node must not lose what it has \
+         confirmed to the others"
     )]
     AppendFsync(String),
     #[error(
@@ -147,7 +147,7 @@ pub enum WrongOption {
     MaxBodySize(u64),
 }
 
-/// The name that `cluster-node` gives this node: `@hostname` stands for the first label of `hostname`.
+/// The name that `cluster-node` gives this node: `@hostname` is replaced by the first label of `hostname`.
 pub fn node_name(text: &str, hostname: &str) -> Result<Name, WrongOption> {
     let label = hostname.split('.').next().unwrap_or_default();
     Name::new(&text.replace("@hostname", label)).map_err(WrongOption::Node)
@@ -184,11 +184,11 @@ fn listed(entry: &str) -> Result<Listed, WrongOption> {
 }
 
 impl Given<'_> {
-    /// What follows from them all.
+    /// The resulting settings of all.
     ///
     /// # Errors
     /// The first that does not fit.
-    pub fn check(&self) -> Result<Options, WrongOption> {
+    pub fn check(&self) -> Result<ClusterOptions, WrongOption> {
         self.check_durability()?;
         if !(ELECTION_MS_MIN..=ELECTION_MS_MAX).contains(&self.election_timeout_ms) {
             return Err(WrongOption::Election {
@@ -221,7 +221,7 @@ impl Given<'_> {
         let tls = [self.announce_tls_port, self.tls_port].into_iter().find(|port| *port != 0);
         let tls = tls.map(|port| self.announced(own, port)).transpose()?;
         let sentinel = self.sentinel(own)?;
-        Ok(Options {
+        Ok(ClusterOptions {
             node: self.node.clone(),
             peer_port,
             peer,
@@ -289,7 +289,7 @@ impl Given<'_> {
         u16::try_from(peers).map_err(|_| WrongOption::PortTooHigh { port, peers })
     }
 
-    /// Where it answers as a Sentinel, if it does. The name stands in events, whose words are parted by blanks.
+    /// Where it answers as a Sentinel, if it does. The name is part of events, whose words are separated by spaces.
     fn sentinel(&self, own: &Listed) -> Result<Option<Address>, WrongOption> {
         if Name::new(self.sentinel_name).is_err() {
             return Err(WrongOption::SentinelName(Shown::new(self.sentinel_name.as_bytes())));
@@ -369,27 +369,26 @@ mod tests {
     #[test]
     fn lists_that_are_none() {
         for (list, text) in [
-            ("", "cluster-nodes is empty; it lists all nodes, n1 among them: n1=host:port"),
+            ("", "cluster-nodes is empty; it must list all nodes, including n1: n1=host:port"),
             ("n1", "cluster-nodes 'n1': name=host:port expected"),
-            ("n1=h", "cluster-nodes 'n1=h': 'h' is no host:port"),
+            ("n1=h", "cluster-nodes 'n1=h': 'h' is not host:port"),
             ("n1=h:0", "cluster-nodes 'n1=h:0': the port of 'h:0' is not between 1 and 65535"),
             ("n1=a:1,n1=b:2", "cluster-nodes lists n1=a:1 and n1=b:2: both are called n1"),
             ("n1=a:1,n2=a:1", "cluster-nodes lists n1=a:1 and n2=a:1: both are at a:1"),
-            ("n3=b:2 n2=a:1", "cluster-node is n1, which is not in cluster-nodes: n2=a:1,n3=b:2"),
+            ("n3=b:2 n2=a:1", "cluster-node n1 is not in cluster-nodes: n2=a:1,n3=b:2"),
         ] {
             assert_eq!(refused(given(list)), text, "{list}");
         }
         let many: Vec<String> = (1..=10).map(|n| format!("n{n}=h{n}:1")).collect();
         let text = refused(given(&many.join(",")));
-        assert_eq!(text, "cluster-nodes has 10 nodes; there can be at most 9");
+        assert_eq!(text, "cluster-nodes has 10 nodes; at most 9 are allowed");
     }
 
     #[test]
     fn a_secret_is_needed_where_there_is_a_network() {
         assert_eq!(
             refused(given(FAR)),
-            "cluster-secret is empty, and n1=10.0.0.1:19248 is reached over a network; set the same secret on \
-             all nodes"
+            "cluster-secret is empty, but n1=10.0.0.1:19248 is reached over a network; set the same secret on all nodes"
         );
         Given { secret: SECRET, ..given(FAR) }.check().unwrap();
         let short = Given { secret: &SECRET[1..], ..given(THREE) }.check().unwrap_err().to_string();
@@ -406,7 +405,7 @@ mod tests {
         for open in ["0.0.0.0", "127.0.0.1 10.0.0.1", "-::", "*"] {
             let text = refused(Given { binds: open, ..ok() });
             let word = open.split(' ').next_back().unwrap();
-            assert!(text.contains(&format!("peers come in at {word};")), "{text}");
+            assert!(text.contains(&format!("peers can connect at {word};")), "{text}");
             Given { binds: open, secret: SECRET, ..ok() }.check().unwrap();
         }
         for closed in ["127.0.0.1", "-::1 127.9.9.9", "localhost"] {
@@ -418,9 +417,18 @@ mod tests {
     fn what_does_not_go_together_is_named_with_its_value_and_limit() {
         let ok = || given(THREE);
         for (given, text) in [
-            (Given { appendonly: false, ..ok() }, "appendonly no does not go with cluster-node"),
-            (Given { appendfsync: "everysec", ..ok() }, "appendfsync everysec does not go with"),
-            (Given { appendfsync: "no", ..ok() }, "appendfsync no does not go with cluster-node"),
+            (
+                Given { appendonly: false, ..ok() },
+                "appendonly no cannot be combined with cluster-node",
+            ),
+            (
+                Given { appendfsync: "everysec", ..ok() },
+                "appendfsync everysec cannot be combined with",
+            ),
+            (
+                Given { appendfsync: "no", ..ok() },
+                "appendfsync no cannot be combined with cluster-node",
+            ),
             (
                 Given { max_body_bytes: (64 << 20) + 1, ..ok() },
                 "max-body-size is 67108865; with cluster-node it must be at most 67108864",
@@ -442,19 +450,18 @@ mod tests {
             (Given { client_port: 0, port: 19_248, ..ok() }, "cluster-announce-port: port is 0"),
             (
                 Given { port: 7_000, ..ok() },
-                "cluster-port is 7000, and cluster-nodes gives n1 port 19248; if peers come in there, set \
-                 cluster-announce-bus-port 19248",
+                "cluster-port is 7000, but cluster-nodes gives n1 port 19248; if peers connect there, set cluster-announce-bus-port 19248",
             ),
             (
                 Given { announce_bus_port: 5, ..ok() },
-                "cluster-announce-bus-port is 5, and cluster-nodes gives n1 port 19248",
+                "cluster-announce-bus-port is 5, but cluster-nodes gives n1 port 19248",
             ),
             (Given { announce_ip: "a b", ..ok() }, "cluster-announce-ip: 'a b' is neither"),
             (
                 Given { sentinel_name: "my master", ..ok() },
-                "sentinel-master-name 'my master' is no name",
+                "sentinel-master-name 'my master' is invalid",
             ),
-            (Given { sentinel_name: "", ..ok() }, "sentinel-master-name '' is no name"),
+            (Given { sentinel_name: "", ..ok() }, "sentinel-master-name '' is invalid"),
         ] {
             let refused = refused(given);
             assert!(refused.starts_with(text), "{refused}");

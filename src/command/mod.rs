@@ -1,9 +1,9 @@
 //! Commands: what they are called, what they take, how they are read and how they are answered.
 //!
-//! There is one [table](table). A [`CommandSpec`] stands in it for each command, in the file of its
+//! There is one [table](table). It has a [`CommandSpec`] for each command, in the file of its
 //! parser; dispatch, arity errors, key extraction, COMMAND, HELP and the written reference all come
-//! from it. [`table::resolve`] finds a command, [`parse`] reads its words into an
-//! [`Action`], [`render`](show::render::render) writes the engine's reply.
+//! from it. [`table::resolve`] finds a command, [`parse`] reads its words into an [`Action`], [`Action`],
+//! [`render`](show::render::render) writes the engine's reply.
 
 pub mod read;
 pub mod show;

@@ -1,12 +1,11 @@
 //! `notify-keyspace-events`: Redis's letters and one of our own.
 
-/// Every class that `A` stands for, in the order in which Redis shows them.
+/// Every class that `A` includes, in the order in which Redis shows them.
 const ALL: &str = "g$lshzxetd";
 
 /// All letters, in the order in which they are shown.
 const SHOWN: &str = "g$lshzxetdnKEJm";
 
-/// Which events are published, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Notify {
     /// `K`: on `__keyspace@<db>__:<queue>`, the message is the event.
@@ -24,7 +23,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Of a value that [`canonical`] has made.
+    /// From a value that [`canonical`] has made.
     pub fn of(letters: &str) -> Notify {
         let has = |letter: char| letters.contains(letter);
         Notify {

@@ -5,17 +5,16 @@ use crate::limits;
 use crate::time::Written;
 use std::fmt;
 
-/// A limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// Its name in `limits/mod.rs`.
     pub name: &'static str,
-    value: Value,
+    value: FixedValue,
     what: &'static str,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Value {
+enum FixedValue {
     Count(u64),
     Bytes(u64),
     Ms(u64),
@@ -25,69 +24,68 @@ macro_rules! table {
     ($($name:ident $unit:ident $what:literal,)*) => {
         &[$(Limit {
             name: stringify!($name),
-            value: Value::$unit(limits::$name as u64),
+            value: FixedValue::$unit(limits::$name as u64),
             what: $what,
         }),*]
     };
 }
 
-/// All of them.
 pub static LIMITS: &[Limit] = table![
     NAME_BYTES_MAX Bytes "A queue's name and a job's id, at least 1 byte.",
-    ARGUMENTS_MAX Count "Arguments of one command, its name among them. A longer one is read and refused.",
+    ARGUMENTS_MAX Count "Arguments of one command, its name included. A longer one is read and refused.",
     COUNT_MAX Count "Every COUNT, number of queues or ids, and the spans of DELAY.FORECAST; not the COUNT of \
         DELAY.QUEUES and DELAY.FIND.",
     ROWS_MAX Count "COUNT of DELAY.QUEUES and DELAY.FIND.",
     SEARCH_BYTES_MAX Bytes "The text of DELAY.SCAN's CONTAINS, at least 1 byte, and of its ERROR.",
-    REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and their kin: the job that \
+    REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and similar: the job that \
         crosses it is the last. LRANGE and KEYS are refused beyond four times that.",
-    INSTANT_MS_MIN Count "The least that `@` takes beside 0, unix ms: in 1973. What is less can only be seconds.",
-    DELAY_MS_MAX Ms "The most that `max-delay` can be.",
-    ERROR_TEXT_BYTES_MAX Bytes "What is kept of the text of `NACK … ERROR`; the rest is cut off.",
+    INSTANT_MS_MIN Count "The smallest value of `@` except 0, unix ms: in 1973. Smaller values can only be seconds.",
+    DELAY_MS_MAX Ms "The largest `max-delay`.",
+    ERROR_TEXT_BYTES_MAX Bytes "The text of `NACK … ERROR` that is kept; the rest is cut off.",
     LADDER_STEPS_MAX Count "Steps of a backoff ladder.",
     PRIORITY_MAX Count "The last priority; 0 is the first.",
     RATE_MAX Count "A queue's `rate`, deliveries per second.",
-    IDLE_QUEUES_MAX Count "Queues without a job and a UNIQUE window whose totals stay; beyond it the longest unused \
-        are forgotten before `stats-retention`.",
+    IDLE_QUEUES_MAX Count "Queues without a job and a UNIQUE window whose totals are kept; beyond it the longest unused \
+        are dropped before `stats-retention`.",
     TRANSACTION_COMMANDS_MAX Count "Commands in one MULTI.",
     TRANSACTION_BYTES_MAX Bytes "Their bytes.",
     TRANSACTION_ARGUMENTS_MAX Count "Their arguments.",
-    TRANSACTION_COST_MAX Count "Entries that the commands of one EXEC may look at or take by their counts, each \
-        command one more.",
-    TRANSACTION_REPLY_BYTES_MAX Bytes "Replies in one EXEC, beside the largest of them.",
+    TRANSACTION_COST_MAX Count "Entries that the commands of one EXEC may scan or take by their counts, plus one for \
+        each command.",
+    TRANSACTION_REPLY_BYTES_MAX Bytes "Replies in one EXEC, not counting the largest of them.",
     WATCHED_MAX Count "Queues that one connection watches.",
     CLIENT_NAME_BYTES_MAX Bytes "The name of CLIENT SETNAME, and a value of CLIENT SETINFO.",
     CHANNEL_BYTES_MAX Bytes "The name of a channel, or a pattern.",
-    SUBSCRIPTIONS_PER_CLIENT_MAX Count "Channels and patterns that one connection has subscribed to.",
-    CHANNELS_MAX Count "Channels that all connections have subscribed to.",
+    SUBSCRIPTIONS_PER_CLIENT_MAX Count "Channels and patterns that one connection is subscribed to.",
+    CHANNELS_MAX Count "Channels that all connections together are subscribed to.",
     CHANNELS_COST_MAX Count "Bytes that one PUBSUB CHANNELS compares with its pattern.",
-    PATTERNS_MAX Count "Patterns that all connections have subscribed to.",
-    PATTERNS_COST_MAX Count "Cost of these patterns together: twice the bytes of each, and 1,024 for each byte of its longest piece between two stars (`*order*` has 5 there, `news.*` and `*.created` none).",
+    PATTERNS_MAX Count "Patterns that all connections together are subscribed to.",
+    PATTERNS_COST_MAX Count "Cost of these patterns together: twice the bytes of each, plus 1,024 for each byte of its longest piece between two stars (`*order*` has 5 there, `news.*` and `*.created` none).",
     PATTERN_BYTES_MAX Bytes "A pattern of KEYS, SCAN, DELAY.SCAN, DELAY.QUEUES, PUBSUB CHANNELS and COMMAND LIST.",
     CONFIG_PATTERNS_MAX Count "Patterns of one CONFIG GET.",
     OPTION_PATTERN_BYTES_MAX Bytes "Each of them.",
     COMMAND_NAMES_MAX Count "Names in one COMMAND INFO or COMMAND DOCS.",
     LINE_BYTES_MAX Bytes "An inline command and a header; a longer one closes the connection.",
-    ELEMENTS_MAX Count "Elements that a request may announce; more close the connection.",
-    UNAUTHENTICATED_ELEMENTS_MAX Count "The same before AUTH, where a password is needed.",
+    ELEMENTS_MAX Count "Elements that a request may announce; a larger number closes the connection.",
+    UNAUTHENTICATED_ELEMENTS_MAX Count "The same before AUTH, if a password is required.",
     UNAUTHENTICATED_BULK_BYTES_MAX Bytes "An argument before AUTH.",
-    WRONG_PASSWORDS_MAX Count "Wrong passwords on one connection, then it is closed.",
+    WRONG_PASSWORDS_MAX Count "Wrong passwords on one connection; then it is closed.",
     PASSWORD_BYTES_MAX Bytes "A password.",
     ACL_USERS_MAX Count "Users.",
     ACL_USER_BYTES_MAX Bytes "The rules of one user, as ACL LIST shows them.",
     ACL_FILE_BYTES_MAX Bytes "The file that `aclfile` names.",
-    INCLUDE_DEPTH_MAX Count "Configuration files that include one another, one in the other.",
+    INCLUDE_DEPTH_MAX Count "Depth of configuration files that include one another.",
     TLS_HANDSHAKE_MS_MAX Ms "A TLS handshake.",
-    CLOSING_MS_MAX Ms "How long the last replies of a connection that is closed may take to leave.",
-    SHUTDOWN_MS_MAX Ms "How long an orderly stop waits for replies to leave.",
+    CLOSING_MS_MAX Ms "How long sending the last replies of a closing connection may take.",
+    SHUTDOWN_MS_MAX Ms "How long an orderly stop waits for replies to be sent.",
 ];
 
-impl fmt::Display for Value {
+impl fmt::Display for FixedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Value::Ms(ms) => write!(f, "{}", Written(ms)),
-            Value::Count(count) => f.write_str(&grouped(count)),
-            Value::Bytes(bytes) => {
+            FixedValue::Ms(ms) => write!(f, "{}", Written(ms)),
+            FixedValue::Count(count) => f.write_str(&grouped(count)),
+            FixedValue::Bytes(bytes) => {
                 let units = [(1 << 20, "MiB"), (1 << 10, "KiB")];
                 match units.into_iter().find(|(unit, _)| bytes > *unit && bytes % unit == 0) {
                     Some((unit, word)) => write!(f, "{} {word}", bytes / unit),
@@ -115,7 +113,7 @@ fn grouped(number: u64) -> String {
 pub fn markdown() -> String {
     let row = |limit: &Limit| format!("| {} | {} |\n", limit.value, limit.what);
     let rows: String = LIMITS.iter().map(row).collect();
-    format!("| limit | of |\n|---|---|\n{rows}")
+    format!("| limit | what it limits |\n|---|---|\n{rows}")
 }
 
 #[cfg(test)]
@@ -124,12 +122,12 @@ mod tests {
 
     #[test]
     fn values_are_written_for_people() {
-        let shown = |value: Value| value.to_string();
-        assert_eq!(shown(Value::Count(65_536)), "65,536");
-        assert_eq!(shown(Value::Count(512)), "512");
-        assert_eq!(shown(Value::Bytes(1_024)), "1,024 bytes");
-        assert_eq!(shown(Value::Bytes(64 << 10)), "64 KiB");
-        assert_eq!(shown(Value::Bytes(4 << 20)), "4 MiB");
-        assert_eq!(shown(Value::Ms(365_000 * limits::DAY_MS)), "365000d");
+        let shown = |value: FixedValue| value.to_string();
+        assert_eq!(shown(FixedValue::Count(65_536)), "65,536");
+        assert_eq!(shown(FixedValue::Count(512)), "512");
+        assert_eq!(shown(FixedValue::Bytes(1_024)), "1,024 bytes");
+        assert_eq!(shown(FixedValue::Bytes(64 << 10)), "64 KiB");
+        assert_eq!(shown(FixedValue::Bytes(4 << 20)), "4 MiB");
+        assert_eq!(shown(FixedValue::Ms(365_000 * limits::DAY_MS)), "365000d");
     }
 }

@@ -15,21 +15,21 @@ pub mod value;
 use crate::limits;
 use crate::limits::SEGMENT_BYTES_UNIT;
 use crate::nearest::nearest;
-use options::{Change, Name, OPTIONS, Spec};
+use options::{Name, OPTIONS, OptionChange, Spec};
 use std::path::PathBuf;
-use value::{OutputLimit, Value};
+use value::{OptionValue, OutputLimit};
 
-const NO_RENAMES: &str = "commands keep their names; the rules of users say who may run which, for all \
-    without a password: user default on nopass ~* &* +@all -flushall";
+const NO_RENAMES: &str = "commands keep their names; use the rules of users to forbid them, for all clients without \
+    a password: user default on nopass ~* &* +@all -flushall";
 
 /// A value for every option.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// By [`Name`], in the order of the table.
-    values: Vec<Value>,
+    values: Vec<OptionValue>,
     /// The file the options came from, absolute; CONFIG REWRITE writes it.
     pub file: Option<PathBuf>,
-    /// What a share of the memory is of; 0 until the server has found it out.
+    /// The memory that a percentage refers to; 0 until the server has found it out.
     pub machine_bytes: u64,
     /// The lines `user name rules` of the file, without their first word.
     pub users: Vec<Vec<String>>,
@@ -37,8 +37,7 @@ pub struct Config {
 
 /// Why options were refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Refused {
+pub enum RefusedOptions {
     /// There is no such option.
     #[error("unknown option '{word}'{hint}", word = .0, hint = meant(.0))]
     Unknown(String),
@@ -47,25 +46,29 @@ pub enum Refused {
     Value {
         option: String,
         given: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what would be right.
         reason: String,
     },
 }
 
-/// What to try instead of an option that there is not.
+/// Suggestions for an unknown option.
 fn meant(word: &str) -> String {
     if let Some((option, value)) = word.split_once('=')
         && let Some(spec) = options::find(option)
     {
-        return format!("; '{} {value}' has a blank between", spec.word());
+        return format!("; write '{} {value}' with a space between", spec.word());
     }
     let words = OPTIONS.iter().flat_map(|spec| spec.words.iter().copied());
-    nearest(word, words).map_or_else(String::new, |word| format!("; was '{word}' meant?"))
+    nearest(word, words).map_or_else(String::new, |word| format!("; did you mean '{word}'?"))
 }
 
-impl Refused {
-    fn value(option: &str, args: &[String], reason: impl Into<String>) -> Refused {
-        Refused::Value { option: option.to_owned(), given: args.join(" "), reason: reason.into() }
+impl RefusedOptions {
+    fn value(option: &str, args: &[String], reason: impl Into<String>) -> RefusedOptions {
+        RefusedOptions::Value {
+            option: option.to_owned(),
+            given: args.join(" "),
+            reason: reason.into(),
+        }
     }
 }
 
@@ -83,56 +86,57 @@ impl Default for Config {
 impl Config {
     /// Sets one option while starting, when those that stay fixed later can be set too. How the
     /// values fit together is checked by [`Config::check`] at the end.
-    pub fn set(&mut self, word: &str, args: &[String]) -> Result<(), Refused> {
+    pub fn set(&mut self, word: &str, args: &[String]) -> Result<(), RefusedOptions> {
         if word.eq_ignore_ascii_case("user") {
             return self.add_user(word, args);
         }
         if word.eq_ignore_ascii_case("rename-command") {
             // The new name may be a secret.
-            return Err(Refused::value(word, &args[..args.len().min(1)], NO_RENAMES));
+            return Err(RefusedOptions::value(word, &args[..args.len().min(1)], NO_RENAMES));
         }
-        let spec = options::find(word).ok_or_else(|| Refused::Unknown(word.to_owned()))?;
+        let spec = options::find(word).ok_or_else(|| RefusedOptions::Unknown(word.to_owned()))?;
         let slot = &mut self.values[spec.name as usize];
         match spec.kind.read(args, Some(slot)) {
             Ok(value) => *slot = value,
             Err(reason) if spec.is_secret() => {
-                return Err(Refused::value(word, &["(redacted)".to_owned()], reason));
+                return Err(RefusedOptions::value(word, &["(redacted)".to_owned()], reason));
             }
-            Err(reason) => return Err(Refused::value(word, args, reason)),
+            Err(reason) => return Err(RefusedOptions::value(word, args, reason)),
         }
         Ok(())
     }
 
-    /// What the rules mean is for others to say.
-    fn add_user(&mut self, word: &str, args: &[String]) -> Result<(), Refused> {
+    /// Other modules interpret the rules.
+    fn add_user(&mut self, word: &str, args: &[String]) -> Result<(), RefusedOptions> {
         if args.is_empty() {
-            return Err(Refused::value(word, args, "a name and rules expected"));
+            return Err(RefusedOptions::value(word, args, "a name and rules expected"));
         }
         if self.users.len() >= limits::ACL_USERS_MAX {
             let reason = format!("there are at most {} users", limits::ACL_USERS_MAX);
-            return Err(Refused::value(word, &args[..1], reason));
+            return Err(RefusedOptions::value(word, &args[..1], reason));
         }
         self.users.push(args.to_vec());
         Ok(())
     }
 
     /// CONFIG SET: all of `pairs` or, when one does not fit, none.
-    pub fn set_live(&mut self, pairs: &[(String, String)]) -> Result<(), Refused> {
+    pub fn set_live(&mut self, pairs: &[(String, String)]) -> Result<(), RefusedOptions> {
         let mut new = self.clone();
         for (i, (word, arg)) in pairs.iter().enumerate() {
             let args = std::slice::from_ref(arg);
-            let spec = options::find(word).ok_or_else(|| Refused::Unknown(word.clone()))?;
+            let spec = options::find(word).ok_or_else(|| RefusedOptions::Unknown(word.clone()))?;
             match spec.change {
-                Change::Live => {}
-                Change::Fixed => {
-                    return Err(Refused::value(word, args, "can't set immutable config"));
+                OptionChange::Live => {}
+                OptionChange::Fixed => {
+                    return Err(RefusedOptions::value(word, args, "can't set immutable config"));
                 }
-                Change::FixedAs(why) => {
+                OptionChange::FixedAs(why) => {
                     let slot = &self.values[spec.name as usize];
                     let value = spec.kind.read(args, Some(slot));
-                    let value = value.map_err(|reason| Refused::value(word, args, reason))?;
+                    let value =
+                        value.map_err(|reason| RefusedOptions::value(word, args, reason))?;
                     if value != *slot {
-                        return Err(Refused::value(word, args, why));
+                        return Err(RefusedOptions::value(word, args, why));
                     }
                 }
             }
@@ -140,7 +144,7 @@ impl Config {
                 options::find(other).is_some_and(|o| o.name == spec.name)
             };
             if pairs[..i].iter().any(same) {
-                return Err(Refused::value(word, args, "duplicate parameter"));
+                return Err(RefusedOptions::value(word, args, "duplicate parameter"));
             }
             new.set(word, args)?;
         }
@@ -150,7 +154,7 @@ impl Config {
     }
 
     /// Checks what no option can see alone.
-    pub fn check(&self) -> Result<(), Refused> {
+    pub fn check(&self) -> Result<(), RefusedOptions> {
         let at_most = |small: Name, large: Name| {
             if self.number(small) <= self.number(large) {
                 return Ok(());
@@ -158,12 +162,12 @@ impl Config {
             let (small, large) = (&OPTIONS[small as usize], &OPTIONS[large as usize]);
             let reason =
                 format!("must be at most {}, which is {}", large.word(), self.shown(large));
-            Err(Refused::value(small.word(), &[self.shown(small)], reason))
+            Err(RefusedOptions::value(small.word(), &[self.shown(small)], reason))
         };
         let segment = &OPTIONS[Name::JournalSegmentSize as usize];
         if !self.number(segment.name).is_multiple_of(SEGMENT_BYTES_UNIT) {
             let reason = format!("must be a multiple of {SEGMENT_BYTES_UNIT}");
-            return Err(Refused::value(segment.word(), &[self.shown(segment)], reason));
+            return Err(RefusedOptions::value(segment.word(), &[self.shown(segment)], reason));
         }
         at_most(Name::DefaultLease, Name::MaxLease)?;
         at_most(Name::MaxBodySize, Name::ProtoMaxBulkLen)
@@ -183,8 +187,8 @@ impl Config {
     /// The number of an option that may be negative.
     pub fn signed(&self, name: Name) -> i64 {
         match &self.values[name as usize] {
-            Value::Number(number) => *number,
-            Value::Percent(share) => {
+            OptionValue::Number(number) => *number,
+            OptionValue::Percent(share) => {
                 OPTIONS[name as usize].kind.share(*share, self.machine_bytes) as i64
             }
             other => panic!("{name:?} is no number: {other:?}"),
@@ -198,13 +202,12 @@ impl Config {
 
     /// Yes or no.
     pub fn flag(&self, name: Name) -> bool {
-        matches!(self.values[name as usize], Value::Flag(true))
+        matches!(self.values[name as usize], OptionValue::Flag(true))
     }
 
-    /// The text of an option.
     pub fn text(&self, name: Name) -> &str {
         match &self.values[name as usize] {
-            Value::Text(text) => text,
+            OptionValue::Text(text) => text,
             other => panic!("{name:?} is no text: {other:?}"),
         }
     }
@@ -212,7 +215,7 @@ impl Config {
     /// The limits of unread output: normal, replica, pubsub.
     pub fn output_limits(&self) -> [OutputLimit; 3] {
         match self.values[Name::ClientOutputBufferLimit as usize] {
-            Value::OutputLimits(limits) => limits,
+            OptionValue::OutputLimits(limits) => limits,
             ref other => panic!("client-output-buffer-limit is {other:?}"),
         }
     }
@@ -232,7 +235,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use super::value::Kind;
+    use super::value::OptionKind;
     use super::*;
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -264,9 +267,10 @@ mod tests {
     fn out_of_bounds_is_refused_with_the_bounds() {
         for spec in &OPTIONS {
             let (low, high) = match spec.kind {
-                Kind::Count(a, b) | Kind::Bytes(a, b) | Kind::Seconds(a, b) | Kind::Span(a, b) => {
-                    (a, b)
-                }
+                OptionKind::Count(a, b)
+                | OptionKind::Bytes(a, b)
+                | OptionKind::Seconds(a, b)
+                | OptionKind::Span(a, b) => (a, b),
                 _ => continue,
             };
             let outside = [low.checked_sub(1).filter(|n| *n >= 0), high.checked_add(1)];
@@ -276,8 +280,11 @@ mod tests {
                 assert!(text.starts_with(spec.word()), "{text}");
                 assert!(text.contains("must be between"), "{text}");
             }
-            let inside =
-                if let Kind::Span(..) = spec.kind { format!("{low}ms") } else { low.to_string() };
+            let inside = if let OptionKind::Span(..) = spec.kind {
+                format!("{low}ms")
+            } else {
+                low.to_string()
+            };
             Config::default().set(spec.word(), &[inside]).unwrap();
         }
     }
@@ -362,7 +369,7 @@ mod tests {
         };
         assert_eq!(of(64 << 30).0, 256 << 20);
         assert_eq!(of(400_000_000), (32_000_000, 320_000_000));
-        assert_eq!(of(1_000_000).0, 1 << 20, "the least that it can be set to");
+        assert_eq!(of(1_000_000).0, 1 << 20, "its minimum");
         let mut config = Config { machine_bytes: 400_000_000, ..Config::default() };
         let mut set = |text: &str| config.set("max-clients-memory", &[text.to_owned()]);
         assert!(set("0").is_err() && set("101%").is_err() && set("5%").is_ok());

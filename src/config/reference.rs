@@ -1,23 +1,27 @@
 //! The options as text: for `--help` and for the written reference, both from the table.
 
-use super::options::{Change, OPTIONS, Spec};
+use super::options::{OPTIONS, OptionChange, Spec};
 use std::fmt::Write;
 
-/// What `--help` prints.
 pub fn help() -> String {
     let mut text = String::from(
         "Usage: delayd [FILE] [--OPTION VALUE ...]\n\
+         \x20      delayd demo [--delay DURATION]\n\
+         \x20      delayd call [-h HOST] [-p PORT] [-n DB] [--user NAME] [WORD ...]\n\
+         \x20      delayd health [FILE] [--metrics-port PORT] [--metrics-bind ADDRESS]\n\
          \x20      delayd check DIR [--repair [--yes]]\n\
          \x20      delayd dump DIR [--from INDEX] [--to INDEX] [--base]\n\
          \x20      delayd backup HOST:PORT DIR [--user NAME] [--password-file FILE]\n\
          \x20      delayd restore DIR INTO [--cluster-node NAME --cluster-nodes LIST]\n\
          \x20      delayd cluster (found | recover | dissolve) DIR ...\n\
          \x20      delayd console [FILE] [--dir DIR] [--token] [--no-open]\n\
-         A delay queue server that speaks the Redis protocol. check looks its journal through, and\n\
-         repairs it; dump writes it as JSON; backup fetches what a running server holds, restore makes\n\
-         a server's folder of that; cluster makes a folder that of a cluster, or of a server alone;\n\
-         console leads into its console. Each has a --help of its own.\n\n\
-         FILE holds one option per line, as redis.conf does. Options:\n\n",
+         A delay queue server that speaks the Redis protocol. demo shows a job arriving; call sends a\n\
+         command to a running server; health reports whether one accepts requests. check checks a\n\
+         journal and repairs it; dump writes it as JSON; backup fetches the data of a running server,\n\
+         restore makes a server's folder from that; cluster turns a folder into that of a cluster, or\n\
+         of a standalone server; console opens a server's console. Each has a --help of its own.\n\n\
+         FILE holds one option per line, as redis.conf does; without one, the variable DELAYD_CONFIG\n\
+         names it, if it is set. Options:\n\n",
     );
     for spec in &OPTIONS {
         let option = format!("--{}", spec.word());
@@ -35,7 +39,7 @@ pub fn markdown() -> String {
         "| option | takes | default | while running | what it does |\n|---|---|---|---|---|\n",
     );
     for spec in &OPTIONS {
-        let live = if spec.change == Change::Live { "CONFIG SET" } else { "fixed" };
+        let live = if spec.change == OptionChange::Live { "CONFIG SET" } else { "fixed" };
         let (takes, default) = (spec.kind.describe(), default_of(spec));
         let word = spec.word();
         writeln!(text, "| `{word}` | {takes} | `{default}` | {live} | {} |", spec.doc)

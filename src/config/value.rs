@@ -1,13 +1,12 @@
-//! What an option's value can be, how it is read and how it is shown.
+//! The values of options: their types, reading and showing them.
 
 use crate::error::Shown;
 use crate::limits::PASSWORD_BYTES_MAX;
 use crate::time::Written;
 
-/// The value of one option, as checked against its [`Kind`].
+/// The value of one option, as checked against its [`OptionKind`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Value {
+pub enum OptionValue {
     /// A count, bytes, seconds or ms, by the option's kind.
     Number(i64),
     /// A share of the machine's memory, 1 to 100.
@@ -19,7 +18,7 @@ pub enum Value {
     OutputLimits([OutputLimit; 3]),
 }
 
-/// How much unread output a class of clients may have; 0 stands for no limit.
+/// How much unread output a class of clients may have; 0 means no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OutputLimit {
     /// Above this the client is closed at once, bytes.
@@ -30,10 +29,9 @@ pub struct OutputLimit {
     pub soft_seconds: u64,
 }
 
-/// What an option takes.
+/// The type of an option.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Kind {
+pub enum OptionKind {
     /// A whole number within bounds.
     Count(i64, i64),
     /// Bytes within bounds: `100mb`, `1gb`, `512`.
@@ -51,7 +49,7 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// One argument, taken as it is.
     Text,
-    /// As [`Kind::Text`], but shown to nobody who does not ask for it.
+    /// As [`OptionKind::Text`], but shown only when asked for.
     Secret,
     /// Permissions of a file in octal digits; 0 leaves them to the system.
     Mode,
@@ -73,17 +71,17 @@ pub enum Kind {
 /// Redis's text.
 const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
 
-/// The names of the classes, in the order of [`Value::OutputLimits`].
+/// The names of the classes, in the order of [`OptionValue::OutputLimits`].
 const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
-impl Kind {
+impl OptionKind {
     /// Reads an option's arguments. `old` is the value before, which a partial one adds to. The
     /// error says what is wrong and what would be right.
-    pub fn read(self, args: &[String], old: Option<&Value>) -> Result<Value, String> {
-        if let Kind::Words = self {
-            return Ok(Value::Text(args.join(" ")));
+    pub fn read(self, args: &[String], old: Option<&OptionValue>) -> Result<OptionValue, String> {
+        if let OptionKind::Words = self {
+            return Ok(OptionValue::Text(args.join(" ")));
         }
-        if let Kind::OutputLimits = self {
+        if let OptionKind::OutputLimits = self {
             return read_output_limits(args, old);
         }
         let [arg] = args else {
@@ -91,70 +89,82 @@ impl Kind {
         };
         let word = || arg.to_ascii_lowercase();
         match self {
-            Kind::Count(min, max) => {
+            OptionKind::Count(min, max) => {
                 let number = arg.parse().map_err(|_| NO_INTEGER.to_owned());
                 within(arg, number, min, max, &|n| n.to_string())
             }
-            Kind::Bytes(min, max) => within(arg, read_bytes(arg), min, max, &|n| n.to_string()),
-            Kind::Memory => read_memory(arg),
-            Kind::Share(..) if arg.ends_with('%') => read_memory(arg),
-            Kind::Share(min, max, _) => within(arg, read_bytes(arg), min, max, &|n| n.to_string()),
-            Kind::Seconds(min, max) => within(arg, read_seconds(arg), min, max, &|n| n.to_string()),
-            Kind::Span(min, max) => {
+            OptionKind::Bytes(min, max) => {
+                within(arg, read_bytes(arg), min, max, &|n| n.to_string())
+            }
+            OptionKind::Memory => read_memory(arg),
+            OptionKind::Share(..) if arg.ends_with('%') => read_memory(arg),
+            OptionKind::Share(min, max, _) => {
+                within(arg, read_bytes(arg), min, max, &|n| n.to_string())
+            }
+            OptionKind::Seconds(min, max) => {
+                within(arg, read_seconds(arg), min, max, &|n| n.to_string())
+            }
+            OptionKind::Span(min, max) => {
                 let shown = |ms: i64| Written(ms.unsigned_abs()).to_string();
                 within(arg, read_span(arg), min, max, &shown)
             }
-            Kind::YesNo => match word().as_str() {
-                "yes" => Ok(Value::Flag(true)),
-                "no" => Ok(Value::Flag(false)),
+            OptionKind::YesNo => match word().as_str() {
+                "yes" => Ok(OptionValue::Flag(true)),
+                "no" => Ok(OptionValue::Flag(false)),
                 _ => Err("argument must be 'yes' or 'no'".to_owned()),
             },
-            Kind::Word(words) => match words.iter().find(|w| **w == word()) {
-                Some(word) => Ok(Value::Text((*word).to_owned())),
+            OptionKind::Word(words) => match words.iter().find(|w| **w == word()) {
+                Some(word) => Ok(OptionValue::Text((*word).to_owned())),
                 None => {
                     Err(format!("argument(s) must be one of the following: {}", words.join(", ")))
                 }
             },
-            Kind::Only(values, why) => match values.iter().find(|v| **v == word()) {
-                Some(value) => Ok(Value::Text((*value).to_owned())),
+            OptionKind::Only(values, why) => match values.iter().find(|v| **v == word()) {
+                Some(value) => Ok(OptionValue::Text((*value).to_owned())),
                 None => Err(why.to_owned()),
             },
-            Kind::Mode => match i64::from_str_radix(arg, 8) {
-                Ok(mode @ 0..=0o777) => Ok(Value::Number(mode)),
+            OptionKind::Mode => match i64::from_str_radix(arg, 8) {
+                Ok(mode @ 0..=0o777) => Ok(OptionValue::Number(mode)),
                 Ok(_) => Err(format!("argument must be between 0 and 777 inclusive, it is {arg}")),
                 Err(_) => Err("argument couldn't be parsed as an octal number".to_owned()),
             },
-            Kind::Secret if arg.len() > PASSWORD_BYTES_MAX => {
+            OptionKind::Secret if arg.len() > PASSWORD_BYTES_MAX => {
                 Err(format!("argument must have at most {PASSWORD_BYTES_MAX} bytes"))
             }
-            Kind::Text | Kind::Secret => Ok(Value::Text(arg.clone())),
-            Kind::WordOrFolder(_) if arg.starts_with('/') => Ok(Value::Text(arg.clone())),
-            Kind::WordOrFolder(words) => match words.iter().find(|w| **w == word()) {
-                Some(word) => Ok(Value::Text((*word).to_owned())),
+            OptionKind::Text | OptionKind::Secret => Ok(OptionValue::Text(arg.clone())),
+            OptionKind::WordOrFolder(_) if arg.starts_with('/') => {
+                Ok(OptionValue::Text(arg.clone()))
+            }
+            OptionKind::WordOrFolder(words) => match words.iter().find(|w| **w == word()) {
+                Some(word) => Ok(OptionValue::Text((*word).to_owned())),
                 None => Err(format!(
                     "argument must be one of the following: {}, or the path of a folder, which begins with /",
                     words.join(", ")
                 )),
             },
-            Kind::FolderName if matches!(arg.as_str(), "" | "." | "..") || arg.contains('/') => {
+            OptionKind::FolderName
+                if matches!(arg.as_str(), "" | "." | "..") || arg.contains('/') =>
+            {
                 Err("can't be a path, just the name of a folder".to_owned())
             }
-            Kind::FolderName => Ok(Value::Text(arg.clone())),
-            Kind::EventClasses => super::events::canonical(arg).map(Value::Text),
-            Kind::Words | Kind::OutputLimits => unreachable!("read above"),
+            OptionKind::FolderName => Ok(OptionValue::Text(arg.clone())),
+            OptionKind::EventClasses => super::events::canonical(arg).map(OptionValue::Text),
+            OptionKind::Words | OptionKind::OutputLimits => unreachable!("read above"),
         }
     }
 
     /// The value as CONFIG GET shows it; `machine_bytes` is what a share of the memory is of.
-    pub fn show(self, value: &Value, machine_bytes: u64) -> String {
+    pub fn show(self, value: &OptionValue, machine_bytes: u64) -> String {
         match (self, value) {
-            (Kind::Span(..), Value::Number(ms)) => Written(ms.unsigned_abs()).to_string(),
-            (Kind::Mode, Value::Number(mode)) => format!("{mode:o}"),
-            (_, Value::Number(n)) => n.to_string(),
-            (_, Value::Percent(share)) => self.share(*share, machine_bytes).to_string(),
-            (_, Value::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
-            (_, Value::Text(text)) => text.clone(),
-            (_, Value::OutputLimits(limits)) => {
+            (OptionKind::Span(..), OptionValue::Number(ms)) => {
+                Written(ms.unsigned_abs()).to_string()
+            }
+            (OptionKind::Mode, OptionValue::Number(mode)) => format!("{mode:o}"),
+            (_, OptionValue::Number(n)) => n.to_string(),
+            (_, OptionValue::Percent(share)) => self.share(*share, machine_bytes).to_string(),
+            (_, OptionValue::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
+            (_, OptionValue::Text(text)) => text.clone(),
+            (_, OptionValue::OutputLimits(limits)) => {
                 let shown = |(class, l): (&&str, &OutputLimit)| {
                     format!("{class} {} {} {}", l.hard, l.soft, l.soft_seconds)
                 };
@@ -167,65 +177,69 @@ impl Kind {
     pub fn share(self, percent: i64, machine_bytes: u64) -> u64 {
         let bytes = machine_bytes / 100 * percent.unsigned_abs();
         match self {
-            // Before anybody has looked at the machine.
-            Kind::Share(_, _, most) if machine_bytes == 0 => most.unsigned_abs(),
-            Kind::Share(min, _, most) => bytes.clamp(min.unsigned_abs(), most.unsigned_abs()),
+            // Before the machine's memory is known.
+            OptionKind::Share(_, _, most) if machine_bytes == 0 => most.unsigned_abs(),
+            OptionKind::Share(min, _, most) => bytes.clamp(min.unsigned_abs(), most.unsigned_abs()),
             _ => bytes,
         }
     }
 
     /// The value as a configuration file states it.
-    pub fn write(self, value: &Value) -> String {
+    pub fn write(self, value: &OptionValue) -> String {
         match (self, value) {
-            (_, Value::Percent(share)) => format!("{share}%"),
+            (_, OptionValue::Percent(share)) => format!("{share}%"),
             (
-                Kind::Text
-                | Kind::Secret
-                | Kind::FolderName
-                | Kind::WordOrFolder(_)
-                | Kind::Only(..)
-                | Kind::EventClasses,
-                Value::Text(text),
+                OptionKind::Text
+                | OptionKind::Secret
+                | OptionKind::FolderName
+                | OptionKind::WordOrFolder(_)
+                | OptionKind::Only(..)
+                | OptionKind::EventClasses,
+                OptionValue::Text(text),
             ) => quoted(text),
-            (Kind::Words, Value::Text(text)) if text.is_empty() => "\"\"".to_owned(),
+            (OptionKind::Words, OptionValue::Text(text)) if text.is_empty() => "\"\"".to_owned(),
             _ => self.show(value, 0),
         }
     }
 
-    /// What the option takes, in words, for the reference and `--help`.
+    /// The type in words, for the reference and `--help`.
     pub fn describe(self) -> String {
         match self {
-            Kind::Count(min, i64::MAX) => format!("a number from {min}"),
-            Kind::Count(min, max) => format!("a number, {min} to {max}"),
-            Kind::Bytes(min, max) => {
+            OptionKind::Count(min, i64::MAX) => format!("a number from {min}"),
+            OptionKind::Count(min, max) => format!("a number, {min} to {max}"),
+            OptionKind::Bytes(min, max) => {
                 format!("bytes, {} to {}", short_bytes(min), short_bytes(max))
             }
-            Kind::Memory => "bytes or a share of the memory such as 80%; 0 for no limit".to_owned(),
-            Kind::Share(min, max, most) => format!(
+            OptionKind::Memory => {
+                "bytes or a share of the memory such as 80%; 0 for no limit".to_owned()
+            }
+            OptionKind::Share(min, max, most) => format!(
                 "bytes, {} to {}, or a share of the memory such as 8%, at most {}",
                 short_bytes(min),
                 short_bytes(max),
                 short_bytes(most)
             ),
-            Kind::Seconds(min, max) => format!("seconds, {min} to {max}"),
-            Kind::Span(min, max) => format!(
+            OptionKind::Seconds(min, max) => format!("seconds, {min} to {max}"),
+            OptionKind::Span(min, max) => format!(
                 "a duration, {} to {}",
                 Written(min.unsigned_abs()),
                 Written(max.unsigned_abs())
             ),
-            Kind::YesNo => "yes or no".to_owned(),
-            Kind::Word(words) => words.join(", "),
-            Kind::Text | Kind::Secret => "text".to_owned(),
-            Kind::Mode => "octal digits, 0 to 777".to_owned(),
-            Kind::WordOrFolder(words) => format!("{}, or a folder's path", words.join(", ")),
-            Kind::FolderName => "a folder's name".to_owned(),
-            Kind::Words => "words".to_owned(),
-            Kind::Only(values, _) => {
+            OptionKind::YesNo => "yes or no".to_owned(),
+            OptionKind::Word(words) => words.join(", "),
+            OptionKind::Text | OptionKind::Secret => "text".to_owned(),
+            OptionKind::Mode => "octal digits, 0 to 777".to_owned(),
+            OptionKind::WordOrFolder(words) => format!("{}, or a folder's path", words.join(", ")),
+            OptionKind::FolderName => "a folder's name".to_owned(),
+            OptionKind::Words => "words".to_owned(),
+            OptionKind::Only(values, _) => {
                 let shown: Vec<String> = values.iter().map(|v| quoted(v)).collect();
                 format!("{} only", shown.join(", "))
             }
-            Kind::OutputLimits => "class, hard limit, soft limit, seconds; repeated".to_owned(),
-            Kind::EventClasses => "letters of `Ag$lshzxetdnKEJm`".to_owned(),
+            OptionKind::OutputLimits => {
+                "class, hard limit, soft limit, seconds; repeated".to_owned()
+            }
+            OptionKind::EventClasses => "letters of `Ag$lshzxetdnKEJm`".to_owned(),
         }
     }
 }
@@ -244,10 +258,10 @@ fn within(
     min: i64,
     max: i64,
     shown: &dyn Fn(i64) -> String,
-) -> Result<Value, String> {
+) -> Result<OptionValue, String> {
     let bounds = || format!("between {} and {} inclusive", shown(min), shown(max));
     match number {
-        Ok(number) if (min..=max).contains(&number) => Ok(Value::Number(number)),
+        Ok(number) if (min..=max).contains(&number) => Ok(OptionValue::Number(number)),
         Ok(number) => Err(format!("argument must be {}, it is {}", bounds(), shown(number))),
         Err(why) => Err(format!("{why}; {} is not {}", Shown::new(arg.as_bytes()), bounds())),
     }
@@ -273,11 +287,11 @@ fn read_bytes(arg: &str) -> Result<i64, String> {
     number.ok_or_else(|| "argument must be a memory value".to_owned())
 }
 
-fn read_memory(arg: &str) -> Result<Value, String> {
+fn read_memory(arg: &str) -> Result<OptionValue, String> {
     match arg.strip_suffix('%').map(str::parse) {
-        Some(Ok(share @ 1..=100)) => Ok(Value::Percent(share)),
+        Some(Ok(share @ 1..=100)) => Ok(OptionValue::Percent(share)),
         Some(_) => Err("argument must be between 1% and 100%, or bytes".to_owned()),
-        None => read_bytes(arg).map(Value::Number),
+        None => read_bytes(arg).map(OptionValue::Number),
     }
 }
 
@@ -318,9 +332,9 @@ fn read_span(arg: &str) -> Result<i64, String> {
 
 /// Classes that are not named keep their limits. Each class takes four arguments, which may come
 /// as one argument too.
-fn read_output_limits(args: &[String], old: Option<&Value>) -> Result<Value, String> {
+fn read_output_limits(args: &[String], old: Option<&OptionValue>) -> Result<OptionValue, String> {
     let mut limits = match old {
-        Some(Value::OutputLimits(limits)) => *limits,
+        Some(OptionValue::OutputLimits(limits)) => *limits,
         _ => Default::default(),
     };
     let words: Vec<&str> = args.iter().flat_map(|a| a.split_ascii_whitespace()).collect();
@@ -344,7 +358,7 @@ fn read_output_limits(args: &[String], old: Option<&Value>) -> Result<Value, Str
         };
         limits[class] = OutputLimit { hard, soft, soft_seconds };
     }
-    Ok(Value::OutputLimits(limits))
+    Ok(OptionValue::OutputLimits(limits))
 }
 
 fn short_bytes(bytes: i64) -> String {
@@ -359,17 +373,17 @@ fn short_bytes(bytes: i64) -> String {
 mod tests {
     use super::*;
 
-    fn read(kind: Kind, text: &str) -> Result<Value, String> {
+    fn read(kind: OptionKind, text: &str) -> Result<OptionValue, String> {
         kind.read(&[text.to_owned()], None)
     }
 
     #[test]
     fn sizes() {
-        let bytes = Kind::Bytes(0, i64::MAX);
+        let bytes = OptionKind::Bytes(0, i64::MAX);
         for (text, expected) in
             [("0", 0), ("1kb", 1024), ("1K", 1000), ("100mb", 100 << 20), ("2GB", 2 << 30)]
         {
-            assert_eq!(read(bytes, text), Ok(Value::Number(expected)), "{text}");
+            assert_eq!(read(bytes, text), Ok(OptionValue::Number(expected)), "{text}");
         }
         for text in ["", "mb", "1xb", "-1", "99999999999gb"] {
             assert!(read(bytes, text).is_err(), "{text}");
@@ -378,11 +392,11 @@ mod tests {
 
     #[test]
     fn spans() {
-        let span = Kind::Span(0, i64::MAX);
+        let span = OptionKind::Span(0, i64::MAX);
         for (text, expected) in
             [("1500", 1500), ("500ms", 500), ("1h30m", 5_400_000), ("15d", 15 * 86_400_000)]
         {
-            assert_eq!(read(span, text), Ok(Value::Number(expected)), "{text}");
+            assert_eq!(read(span, text), Ok(OptionValue::Number(expected)), "{text}");
         }
         for text in ["", "h", "1h30", "1x", "-1s", "1.5s", "é"] {
             assert!(read(span, text).is_err(), "{text}");
@@ -391,22 +405,22 @@ mod tests {
 
     #[test]
     fn a_word_that_is_written_wrong_is_no_folder() {
-        let kind = Kind::WordOrFolder(&["auto", "system"]);
+        let kind = OptionKind::WordOrFolder(&["auto", "system"]);
         for (text, taken) in [("AUTO", "auto"), ("/a b/Auto", "/a b/Auto"), ("/", "/")] {
-            assert_eq!(read(kind, text), Ok(Value::Text(taken.to_owned())), "{text}");
+            assert_eq!(read(kind, text), Ok(OptionValue::Text(taken.to_owned())), "{text}");
         }
         for text in ["atuo", "", "zones/new", "./zones"] {
             let why = read(kind, text).unwrap_err();
             assert!(why.contains("auto, system, or the path of a folder"), "{text}: {why}");
         }
-        assert_eq!(kind.write(&Value::Text("/a b".to_owned())), "\"/a b\"");
+        assert_eq!(kind.write(&OptionValue::Text("/a b".to_owned())), "\"/a b\"");
     }
 
     #[test]
     fn output_limits_keep_the_classes_not_named() {
-        let old = read(Kind::OutputLimits, "slave 1mb 2 3").unwrap();
-        let new = Kind::OutputLimits.read(&["pubsub 4 5 6".to_owned()], Some(&old)).unwrap();
-        let shown = Kind::OutputLimits.show(&new, 0);
+        let old = read(OptionKind::OutputLimits, "slave 1mb 2 3").unwrap();
+        let new = OptionKind::OutputLimits.read(&["pubsub 4 5 6".to_owned()], Some(&old)).unwrap();
+        let shown = OptionKind::OutputLimits.show(&new, 0);
         assert_eq!(shown, "normal 0 0 0 slave 1048576 2 3 pubsub 4 5 6");
     }
 }

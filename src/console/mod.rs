@@ -6,32 +6,12 @@
 //!
 //! A page is three pure functions in a file of its own below [`pages`]: `ask` says which commands it wants, `read`
 //! makes plain data of their replies, `page` makes HTML of the data. None of them sees a socket.
+//!
+//! Rooms, each of which may use those before it: `words`, `view`, `pages`, `site`, `endpoints`, `http`.
 
-pub mod act;
-pub mod api;
-pub mod assets;
-pub mod chart;
-pub mod enter;
-pub mod export;
-pub mod frame;
-pub mod guard;
-pub mod kept;
-pub mod layout;
-pub mod link;
-pub mod live;
-pub mod login;
+pub mod endpoints;
+pub mod http;
 pub mod pages;
-pub mod params;
-pub mod parts;
-pub mod patient;
-pub mod proxy;
-pub mod relay;
-pub mod reply;
-pub mod search;
-pub mod serve;
-pub mod session;
-pub mod shown;
 pub mod site;
-pub mod token;
-pub mod tries;
-pub mod value;
+pub mod view;
+pub mod words;

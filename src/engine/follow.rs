@@ -1,5 +1,5 @@
-//! What an engine that only applies has to do beside: what passing time does on the one that decides, without
-//! deciding anything.
+//! The background work of an engine that only applies: what passing time does on the deciding engine, without deciding
+//! anything.
 //!
 //! ```text
 //! queues that wake    the wheels are passed to now, slots opened ahead; with something due they stay listed, for
@@ -13,17 +13,17 @@
 
 use crate::engine::step::Live;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::Stage;
+use crate::engine::store::jobs::JobStage;
 use crate::ids::QueueNo;
 use crate::limits;
 use crate::time::{Micros, Millis};
 use crate::wheel::Peek;
 
-/// What a look at the wheels of a queue came to.
+/// The result of checking the wheels of a queue.
 enum Passed {
     /// Nothing is due.
     All,
-    /// Something is, of which the leader has not told.
+    /// There is due work that the leader has not recorded.
     Due,
     /// The steps were used up.
     More,
@@ -81,7 +81,7 @@ fn pass_queue(store: &mut Store, number: QueueNo, at: Millis, steps: &mut u32) -
     let queue = store.queue(number);
     let mut due = queue.pauses.next_end().is_some_and(|end| end <= at);
     due |= queue.first_schedule_wake() <= at;
-    for stage in [Stage::Delayed, Stage::Leased, Stage::Window] {
+    for stage in [JobStage::Delayed, JobStage::Leased, JobStage::Window] {
         match store.peek_due(number, stage, at, steps) {
             Peek::Due(_) => due = true,
             Peek::More => return Passed::More,
@@ -91,7 +91,7 @@ fn pass_queue(store: &mut Store, number: QueueNo, at: Millis, steps: &mut u32) -
     if due { Passed::Due } else { Passed::All }
 }
 
-/// As whoever decides does.
+/// As on the deciding engine.
 fn open_ahead(store: &mut Store, opening: &mut u32, number: QueueNo, at: Millis) -> Millis {
     let next_ms = at.plus(1);
     if store.queue(number).opening >= next_ms {
@@ -113,7 +113,7 @@ fn drop_idle(store: &mut Store, live: &Live, at: Millis) -> bool {
             return true;
         }
         if store.take_idle(idle).is_some() {
-            // The leader is about to forget it, or somebody waits for it there.
+            // The leader is about to forget it, or a client waits for it there.
             store.note_idle(idle.queue, at);
         }
     }
@@ -127,7 +127,7 @@ mod tests {
     use crate::ids::{Db, QueueNo};
     use crate::time::Micros;
 
-    /// Names that come and are forgotten by the leader leave nothing, and one that somebody waits for there is no
+    /// Names that come and are forgotten by the leader leave nothing, and a name that a client waits for there is no
     /// obstacle.
     #[test]
     fn entries_of_queues_that_are_gone_go() {

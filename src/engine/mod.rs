@@ -1,5 +1,6 @@
 //! The core: jobs, queues, leases, retries, dead letters, waiters. A plain data structure without
-//! clock, socket, file, thread or chance: what it does depends on what it is told, byte for byte.
+//! clock, socket, file, thread or randomness: its behaviour depends only on its inputs, byte for
+//! byte.
 //!
 //! ```text
 //! handle   hand_off -> decide ----> hand_off         whom the journal did not let be served before comes first
@@ -9,28 +10,29 @@
 //!                     Step::commit: a Fact recorded, then applied: Store::apply_at, as recovery does
 //! ```
 //!
-//! The rooms, lowest first: `model` (values), `store` (what a replay of the facts gives back), `room` (what
-//! the journal allows in a turn), `watch` (what is counted for others), `step` (what every decision works
-//! in), `handoff` (who gets a ready job), `advance` (time passing), `follow` (what is done beside applying), `decide` (what clients ask for). None
-//! names one above it.
+//! The rooms, lowest first: `model` (values), `store` (what a replay of the facts gives back),
+//! `journal_room` (what the journal allows in a turn), `observe` (what is counted for others), `step` (what every
+//! decision works in), `handoff` (who gets a ready job), `advance` (time passing), `follow` (what is done beside
+//! applying), `decide` (what clients ask for). None names one above it.
 
 mod advance;
 pub mod decide;
 mod follow;
 mod handoff;
+pub mod journal_room;
 pub mod model;
-pub mod room;
+pub mod observe;
 mod step;
 mod store;
-pub mod watch;
 
 use crate::calendar::Zones;
+use crate::engine::model::turn::Budget;
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::time::{Micros, Millis};
+use decide::transaction::{self, TransactionBegun, WholeTransaction};
 use decide::watch::{Stamp, Watched};
-use decide::whole::{self, Begun, Whole};
-use model::budget::Budget;
+use journal_room::{Bound, Flow};
 use model::event::Events;
 pub use model::fact::{Applying, Facts};
 use model::fact::{Fact, Malformed};
@@ -40,17 +42,16 @@ use model::request::{QueueName, Request};
 use model::schedule::{ScheduleCounts, ZonesChange};
 pub use model::settings::Settings;
 pub use model::turn::{Outcome, Turn};
-use room::{Bound, Flow};
+use observe::survey::{self, Oldest, QueueView, QueueWalk};
+use observe::tally::Tally;
 use std::sync::Arc;
 pub use step::schedule::{Missed, MissedNotes};
 use step::{Live, Step, ZonesWalk};
 use store::Store;
 pub use store::snapshot::load::Loader;
 pub(crate) use store::snapshot::record;
-use watch::survey::{self, Oldest, QueueView, Walk};
-use watch::tally::Tally;
 
-/// One partition: queues, their jobs, and who waits for them.
+/// One partition: queues, their jobs, and waiting clients.
 #[derive(Debug)]
 pub struct Engine {
     store: Store,
@@ -58,10 +59,9 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The reply to a waiter whose deadline came, or whom CLIENT UNBLOCK released.
+    /// The reply to a waiter whose deadline came, or that CLIENT UNBLOCK released.
     pub const TIMED_OUT: Reply<'static> = advance::TIMED_OUT;
 
-    /// An empty engine.
     pub fn new(settings: Settings) -> Engine {
         Engine::with(Store::new(&settings), settings)
     }
@@ -92,7 +92,6 @@ impl Engine {
         Step { store, live, turn, now, client, alone: true, budget: Budget::of(0) }
     }
 
-    /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.live.settings
     }
@@ -105,14 +104,14 @@ impl Engine {
 
 /// A turn.
 impl Engine {
-    /// From here on it is `at` on a clock that goes on evenly, whatever `now` does: who waits for so many
-    /// seconds does so by that clock. To be told before every turn, or never; then `now` serves for it.
+    /// From here on it is `at` on a monotonic clock, whatever `now` does: timeouts of waiting clients follow that
+    /// clock. Call it before every turn, or never; then `now` is used.
     pub fn set_monotonic(&mut self, at: Micros) {
         self.live.monotonic = Some(at);
     }
 
-    /// Sets what the journal allows from here on, in the turn that happens at `now`. An engine that
-    /// was never told has room for whatever comes. Cost: none worth speaking of.
+    /// Sets what the journal allows from here on, in the turn that happens at `now`. An engine
+    /// without this call has unlimited space. Cost: negligible.
     pub fn set_flow(&mut self, now: Micros, flow: Flow) {
         self.live.room.set(now, flow, self.live.advanced);
     }
@@ -127,31 +126,31 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) -> Outcome {
         let mut step = self.ask(now, client, turn);
-        // Whom the journal did not let be served in earlier steps comes first.
+        // Waiters that the journal held back in earlier steps are served first.
         step.hand_off();
         let outcome = step.run(request);
         step.hand_off();
-        // Who began to wait may have been served by that: a waiter before it moved a job to where it waits.
+        // A client that began to wait may have been served by that: an earlier waiter moved a job to the queue where it
+        // waits.
         let served = outcome == Outcome::Waiting && !self.live.waiters.is_waiting(client);
         if served { Outcome::Replied } else { outcome }
     }
 
-    /// A request of the client that was half done ([`Outcome::Again`]) is not asked again. What was done
-    /// of it stays.
+    /// A half-done request of the client ([`Outcome::Again`]) is not repeated. Its effects so far stay.
     pub fn abandon(&mut self, client: ClientId) {
         self.live.abandon(client);
     }
 
-    /// Begins a transaction, whose client may come to hold `held_bytes_max` for it: replies, and unsent jobs.
-    /// Cost: about that of running it.
+    /// Begins a transaction whose client may come to hold `held_bytes_max` for it: replies, and unsent jobs. Cost:
+    /// about that of running it.
     pub fn begin_transaction(
         &mut self,
         now: Micros,
         client: ClientId,
-        whole: &Whole<'_>,
+        whole: &WholeTransaction<'_>,
         held_bytes_max: u64,
         turn: &mut Turn<'_>,
-    ) -> Begun {
+    ) -> TransactionBegun {
         self.ask(now, client, turn).begin_transaction(whole, held_bytes_max)
     }
 
@@ -178,21 +177,20 @@ impl Engine {
         Step { alone: false, ..self.ask(now, client, turn) }.run(request)
     }
 
-    /// All requests of the transaction have been decided: whoever waits for what they left is served.
+    /// All requests of the transaction have been decided: serve waiting clients with the jobs they left.
     pub fn end_transaction(&mut self, now: Micros, turn: &mut Turn<'_>) {
         self.step(now, turn).end_transaction();
     }
 
-    /// Whether a request that is to be part of a transaction would be refused now, for want of memory,
-    /// of the journal's room, or by its queue; the last only if `limits`, as commands before it may
-    /// change that.
+    /// Whether a request in a transaction would be refused now, for lack of memory or of the journal's space, or by its
+    /// queue; the last only if `limits`, because earlier commands may change that.
     pub fn check_queued(
         &self,
         now: Micros,
         request: &Request<'_>,
         limits: bool,
     ) -> Result<(), Error> {
-        whole::check_queued(&self.store, &self.live, now, request, limits)
+        transaction::check_queued(&self.store, &self.live, now, request, limits)
     }
 
     /// Lets time pass, in at most about `budget` steps: a job that falls due, a timer moved to a
@@ -202,27 +200,27 @@ impl Engine {
         Step { budget: Budget::of(budget), ..self.step(now, turn) }.advance()
     }
 
-    /// When `advance` must be called next, at the latest. What there is no room for waits for
+    /// When `advance` must be called next, at the latest. Work without space waits for
     /// [`Engine::set_flow`], and a deadline on the monotonic clock is [`Engine::next_timeout`].
     pub fn next_wakeup(&self) -> Option<Millis> {
         advance::next_wakeup(&self.store, &self.live)
     }
 
-    /// When `advance` must be called for the next deadline of a waiter, at the latest: on the monotonic
-    /// clock. None if that is not told, as deadlines are in [`Engine::next_wakeup`] then.
+    /// When `advance` must be called for the next deadline of a waiter, at the latest: on the monotonic clock. None clock. None
+    /// without that clock: deadlines are in [`Engine::next_wakeup`] then.
     pub fn next_timeout(&self) -> Option<Millis> {
         let comes = self.live.monotonic.is_some() && !self.live.room.defers();
         self.live.waiters.next_wakeup().filter(|_| comes)
     }
 
-    /// Hands ready jobs to waiters: the end of a step. Whom the journal does not let be served
-    /// stays on the list for the next one.
+    /// Hands ready jobs to waiters: the end of a step. Queues whose waiters the journal holds back
+    /// stay on the list for the next one.
     pub fn hand_off(&mut self, now: Micros, turn: &mut Turn<'_>) {
         self.step(now, turn).hand_off();
     }
 
-    /// The queue as it is now. What has fallen due in it is swept first, within a small budget. Until
-    /// [`Engine::unwatch`] or [`Engine::closed`] the client counts as watching it.
+    /// The current queue. Its due jobs are swept first, within a small budget. Until [`Engine::unwatch`] or
+    /// [`Engine::closed`] the client counts as watching it.
     pub fn stamp(
         &mut self,
         now: Micros,
@@ -268,9 +266,9 @@ impl Engine {
         self.live.unsent.sent_first(client, replies);
     }
 
-    /// What was handed to `client` and not yet [`sent`](Engine::sent) never left: back to its old
-    /// place, uncounted, and on to whoever waits. To be followed by [`Engine::closed`]. Of very many jobs
-    /// some go back when time passes next; so do those for whose facts there is no room.
+    /// The jobs handed to `client` and not yet [`sent`](Engine::sent) never left: they go back to their old place,
+    /// uncounted, and on to waiting clients. Call [`Engine::closed`] afterwards. Of very many jobs some go back when
+    /// time passes next; so do those whose facts do not fit.
     pub fn unsent(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
         self.ask(now, client, turn).unsend();
     }
@@ -281,9 +279,9 @@ impl Engine {
         self.ask(now, client, turn).close();
     }
 
-    /// Another node decides from here on, or nobody does, and all connections go. No fact may be made for them: what
-    /// was handed over and never left stays handed over, and leases that end with a connection run on, as after a
-    /// crash. To be called before they are closed.
+    /// From here on another node decides, or none does, and all connections are closed. No fact may be made for them:
+    /// unsent jobs stay handed over, and leases that end with a connection run on, as after a crash. Call it before the
+    /// connections are closed.
     pub fn step_down(&mut self) {
         self.live.step_down();
     }
@@ -293,7 +291,6 @@ impl Engine {
         self.live.waiters.bytes(client)
     }
 
-    /// Bytes held for `client`'s unsent jobs.
     pub fn unsent_jobs_bytes(&self, client: ClientId) -> usize {
         self.live.unsent.bytes(client)
     }
@@ -303,16 +300,15 @@ impl Engine {
         self.live.leases.bytes(client)
     }
 
-    /// In an orderly shutdown: ends all bound leases, at most about `budget` at a time; true when none
-    /// is left. Their jobs go back to their old places and the attempts are given back, for the server
-    /// ended them and not the job or its consumer; those whose connection was gone before count as
-    /// lost, as ever. Hands nothing to waiters.
+    /// In an orderly shutdown: ends all bound leases, at most about `budget` at a time; true when none is left. Their
+    /// jobs go back to their old places and the attempts are given back, because the server ended them and not the job
+    /// or its consumer; leases whose connection was closed before count as lost, as usual. Hands nothing to waiters.
     pub fn end_bound(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> bool {
         Step { budget: Budget::of(budget), ..self.step(now, turn) }.end_bound()
     }
 }
 
-/// Times in which nobody could answer.
+/// Times in which no client could answer.
 impl Engine {
     /// The process did nothing from `from` until now: leases that would have ended since, or will before
     /// [`Engine::backlog_read`], are extended by what was left of them then, as in a stall of the journal.
@@ -321,14 +317,14 @@ impl Engine {
         self.live.room.stood_still(from);
     }
 
-    /// Whether waiters are served later, and their deadlines come later, too: until what arrived while the
-    /// process stood still has been read, so that a CANCEL among it wins against the clock. Jobs fall due as
-    /// ever, and requests take them, but do not overtake who waits.
+    /// Whether waiters are served later, and their deadlines come later, too: until everything that arrived while the
+    /// process stood still has been read, so that a CANCEL among it wins against the clock. Jobs fall due as usual, and usual, and
+    /// requests take them, but do not overtake waiting clients.
     pub fn defer_hand_offs(&mut self, defers: bool) {
         self.live.room.defer(defers);
     }
 
-    /// All that arrived while the process stood still has been read by `now`.
+    /// Everything that arrived while the process stood still has been read by `now`.
     pub fn backlog_read(&mut self, now: Micros) {
         self.live.room.backlog_read(now);
     }
@@ -348,43 +344,42 @@ impl Engine {
 /// follows    unlead, then apply_slice …, follow       if all its facts were committed, and `may_follow` the next batch
 /// ```
 impl Engine {
-    /// Does beside applying what passing time does on the engine that decides, in about `budget` steps: frees
-    /// what was removed, moves jobs together, opens slots ahead, drops stale entries. Nothing durable changes, and
-    /// for jobs it is never later than at the last fact, whatever `now` is: this node's own clock, which does
-    /// not go back. True if that was not all.
+    /// Does the background work that passing time does on the deciding engine, in about `budget` steps: frees removed
+    /// jobs, moves jobs together, opens slots early, drops stale entries. Nothing durable changes, and for jobs it is
+    /// never later than at the last fact, whatever `now` is: this node's own clock, which does not go back. True if
+    /// there is more to do.
     pub fn follow(&mut self, now: Micros, budget: u32) -> bool {
         follow::follow(&mut self.store, &mut self.live, now, budget)
     }
 
-    /// When [`Engine::follow`] is to be called next although nothing was applied.
+    /// When [`Engine::follow`] must be called next if nothing is applied.
     pub fn next_following(&self) -> Option<Millis> {
         self.store.next_tidying()
     }
 
-    /// This engine, which only applied, decides from `now` on, which is not before the last fact that it applied;
-    /// what says so is the first fact. Leases that would have ended from `lead.from` to `lead.to` are extended
-    /// as their ends are met; bound ones of other connections than this node's end at `lead.to`, and no
-    /// rate allows a delivery until a second behind `lead.from`. Tokens begin above the clock. Cost: as of
-    /// [`Engine::unlead`]; what looks at many queues is done as time passes.
+    /// This engine, which only applied, decides from `now` on, which is not before the last fact that it applied; the the
+    /// first fact records that. Leases that would have ended from `lead.from` to `lead.to` are extended when their ends
+    /// are reached; bound ones of other connections than this node's end at `lead.to`, and no rate allows a delivery
+    /// until a second after `lead.from`. Tokens begin above the clock. Cost: as of [`Engine::unlead`]; work over many
+    /// queues is done as time passes.
     pub fn lead(&mut self, now: Micros, lead: &Lead, turn: &mut Turn<'_>) {
         assert!(now >= self.live.applied, "a leader's clock goes on from the last fact");
         self.step(now, turn).lead(lead);
     }
 
-    /// This engine decides no more: nobody waits or watches, nothing is in hand, nothing is put off or half
-    /// done. Who waits is told nothing; to let very many go, stop them in slices before. Cost: as many as wait.
+    /// This engine no longer decides: no client waits or watches, no job is unsent, nothing is postponed or half done.
+    /// Waiting clients get no reply; to release very many, stop them in slices before. Cost: their number.
     pub fn unlead(&mut self) {
         self.live.unlead(&mut self.store);
     }
 
-    /// Whether facts of a batch that begins at `now` can be applied: not if time has passed here beyond it,
-    /// which is so for an engine that led until its clock was ahead of the next leader's. It is to be thrown away
-    /// then.
+    /// Whether facts of a batch that begins at `now` can be applied: not if time has passed here beyond it, which
+    /// happens to an engine that led until its clock was ahead of the next leader's. Discard it then.
     pub fn may_follow(&self, now: Micros) -> bool {
         self.store.passed() <= now.floor()
     }
 
-    /// Who leads, as far as facts were applied.
+    /// The leader, as far as facts were applied.
     pub fn leading(&self) -> Leading {
         self.store.leading()
     }
@@ -397,8 +392,8 @@ impl Engine {
         self.apply_encoded(now, &facts.bytes, facts.count).map(drop)
     }
 
-    /// As [`Engine::apply`], of `count` facts that are encoded: the instant of the last one. An error says at
-    /// which byte; what stands before it has been applied.
+    /// As [`Engine::apply`], for `count` encoded facts: the instant of the last one. An error names the byte;
+    /// everything before it has been applied.
     pub fn apply_encoded(
         &mut self,
         now: Micros,
@@ -434,17 +429,16 @@ impl Engine {
         Ok(true)
     }
 
-    /// Gives back what facts that were [applied](Engine::apply_encoded) have left behind, in `budget` steps:
-    /// for recovery, which lets no time pass.
+    /// Returns memory left by [applied](Engine::apply_encoded) facts, in `budget` steps: for recovery, where no time
+    /// passes.
     pub fn tidy_applied(&mut self, mut budget: u32) {
         if self.store.bury_slice(&mut budget) {
             self.store.tidy(None, &mut budget, true);
         }
     }
 
-    /// After a restart, when all is loaded and replayed: the connections of bound leases are gone, so
-    /// these leases are to be ended, as lost, by the next calls of [`Engine::advance`]. Looks at every
-    /// lease.
+    /// After a restart, when everything is loaded and replayed: the connections of bound leases are gone, so the next
+    /// calls of [`Engine::advance`] end these leases as lost. Looks at every lease.
     pub fn recovered(&mut self) {
         self.live.recover(&mut self.store);
     }
@@ -456,7 +450,7 @@ impl Engine {
         advance::lower_schedules(&mut self.store, &self.live.zones, was, to);
     }
 
-    /// No token that was handed out before is taken any more, and leased jobs are ready again: see `store/behind.rs`. For an
+    /// Tokens that were handed out before are invalid, and leased jobs are ready again: see `store/behind.rs`. For an
     /// engine that does not run, of a state that is older than what its clients have seen since. Looks at every job.
     pub fn void_tokens(&mut self, now: Micros, floor: u64) {
         self.store.void_tokens(now, floor);
@@ -486,7 +480,6 @@ impl Engine {
         self.store.base_output_mut()
     }
 
-    /// Bytes of those images.
     pub fn base_output_bytes(&self) -> usize {
         self.store.base_output().len()
     }
@@ -497,7 +490,6 @@ impl Engine {
         self.store.base_sum()
     }
 
-    /// Whether a base file is being written.
     pub fn is_base_running(&self) -> bool {
         self.store.is_base_running()
     }
@@ -515,7 +507,7 @@ impl Engine {
     /// The size of a base, bytes, once all jobs there are have been delivered: the most that it can
     /// become without a job being added. O(16).
     pub fn base_bytes_later(&self) -> u64 {
-        room::base_bytes_later(&self.store)
+        journal_room::base_bytes_later(&self.store)
     }
 
     /// By how much a request can make [`Engine::base_bytes_later`] larger, bytes; 0 for one that
@@ -524,9 +516,9 @@ impl Engine {
         Bound::of(request).map_or(0, |bound| bound.growth_bytes())
     }
 
-    /// The most bytes of facts that a request makes itself; what passes of time meanwhile, and what
-    /// waiters are handed, is beside it and fits into the room too. A RESERVE begins with room for
-    /// one job and takes as many as fit; every other request begins with room for all of this.
+    /// The most bytes of facts that a request itself makes. Passing time and hand-offs to waiters
+    /// come on top, and fit into the room too. A RESERVE begins with room for one job and takes as
+    /// many as fit; every other request begins with room for all of this.
     pub fn facts_bytes_max(request: &Request<'_>) -> u64 {
         Bound::of(request).map_or(0, |bound| bound.bytes())
     }
@@ -534,26 +526,24 @@ impl Engine {
 
 /// Schedules.
 impl Engine {
-    /// From here on zones are those of these tables. Schedules whose next occurrence comes at another time by them
-    /// are moved as time passes, in slices; [`Engine::take_zones_change`] tells what came of it. To be called before
-    /// the first turn, after recovery, and when the tables have changed. A node that follows looks when it leads for
-    /// the first time with them.
+    /// From here on these tables define the zones. Schedules whose next occurrence changes are moved as time passes, in
+    /// slices; [`Engine::take_zones_change`] reports the result. Call it before the first turn, after recovery, and
+    /// when the tables have changed. A follower looks when it first leads with them.
     pub fn set_zones(&mut self, zones: Arc<Zones>) {
         self.live.zones = zones;
         self.live.zones_walk = Some(ZonesWalk::default());
     }
 
-    /// The tables that are used.
     pub fn zones(&self) -> &Arc<Zones> {
         &self.live.zones
     }
 
-    /// What the newest tables came to, once all schedules have been looked through; told once.
+    /// The effect of the newest tables, once all schedules have been looked through; returned once.
     pub fn take_zones_change(&mut self) -> Option<ZonesChange> {
         self.live.zones_change.take()
     }
 
-    /// Which occurrences were missed since this was last asked: of the first few it is told which.
+    /// The occurrences missed since the last call: the first few are named.
     pub fn take_missed(&mut self) -> MissedNotes {
         std::mem::take(&mut self.live.missed)
     }
@@ -564,9 +554,9 @@ impl Engine {
     }
 }
 
-/// For whoever watches.
+/// For observers.
 impl Engine {
-    /// From here on events are collected, or not. What was collected before and not taken is lost.
+    /// Turns the collection of events on or off. Collected events that were not taken are dropped.
     pub fn collect_events(&mut self, on: bool) {
         if on != self.live.events.is_some() {
             self.live.events = on.then(Box::default);
@@ -579,7 +569,7 @@ impl Engine {
         Some(std::mem::take(events))
     }
 
-    /// What has happened since the start.
+    /// Counts since the start.
     pub fn tally(&self) -> &Tally {
         &self.live.tally
     }
@@ -594,8 +584,8 @@ impl Engine {
         self.store.giving_way_bytes()
     }
 
-    /// Bytes held for jobs and queues, with what freed jobs have left behind until it is given back. Never
-    /// less than what is counted.
+    /// Bytes held for jobs and queues, including memory of freed jobs until it is returned. Never less than the counted
+    /// bytes.
     pub fn held_bytes(&self) -> u64 {
         self.live.held_bytes(&self.store)
     }
@@ -605,7 +595,6 @@ impl Engine {
         self.store.lease_bytes_to_come(0, 0)
     }
 
-    /// How many queues exist in each database.
     pub fn queue_counts(&self) -> [u64; 16] {
         self.store.existing()
     }
@@ -620,7 +609,6 @@ impl Engine {
         self.store.counts()
     }
 
-    /// How many clients wait.
     pub fn waiter_count(&self) -> usize {
         self.live.waiters.len()
     }
@@ -630,7 +618,6 @@ impl Engine {
         self.live.waiters.line_total()
     }
 
-    /// How many clients wait that have a deadline.
     pub fn deadline_count(&self) -> usize {
         self.live.waiters.deadline_total()
     }
@@ -645,18 +632,18 @@ impl Engine {
     /// queues.
     pub fn walk(
         &mut self,
-        from: Walk,
+        from: QueueWalk,
         count: u32,
         now: Micros,
         visit: impl FnMut(QueueView<'_>),
-    ) -> Option<Walk> {
+    ) -> Option<QueueWalk> {
         let waiters = |db, name: &[u8]| self.live.waiters.count(db, name);
         survey::walk(&mut self.store, (from, count), now, waiters, visit)
     }
 
     /// The earliest due time among the ready jobs of up to `count` queues from `from` on, and where
     /// to go on. Cost: at most forty jobs a queue.
-    pub fn oldest_ready(&self, from: Walk, count: u32) -> (Option<Millis>, Option<Walk>) {
+    pub fn oldest_ready(&self, from: QueueWalk, count: u32) -> (Option<Millis>, Option<QueueWalk>) {
         survey::oldest_ready(&self.store, from, count)
     }
 

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 /// The name of the lock file.
 const LOCK: &str = "lock";
 
-/// Modes of what is made: bodies of jobs are nobody else's business.
+/// Modes of created files: the bodies of jobs are private.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
@@ -34,7 +34,6 @@ pub struct Lock {
     _file: fs::File,
 }
 
-/// A file of a [`Disk`].
 #[derive(Debug)]
 pub struct DiskFile(fs::File);
 
@@ -97,7 +96,7 @@ impl Disk {
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
-                // Whoever looks whether it is locked has it for an instant.
+                // A process that checks the lock holds it for an instant.
                 Err(Errno::WOULDBLOCK) if tries < LOCK_TRIES => tries += 1,
                 Err(Errno::WOULDBLOCK) => {
                     return Err(JournalError::InUse { holder: holder(file), path });
@@ -115,7 +114,7 @@ impl Disk {
 
     /// The server that uses the folder now (`pid 1234`), if there is one. Changes nothing.
     pub fn user(&self) -> Option<String> {
-        // One who may not read the file cannot know.
+        // Without permission to read the file it cannot know.
         let file = open_file(&self.path.join(LOCK), OpenOptions::new().read(true)).ok()?;
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(Errno::WOULDBLOCK) => Some(holder(file)),
@@ -135,7 +134,7 @@ impl Storage for Disk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
-            // What is no text is none of ours.
+            // A name that is not UTF-8 is not ours.
             names.extend(entry?.file_name().into_string().ok());
         }
         Ok(names)
@@ -175,7 +174,7 @@ impl Disk {
         if self.writes {
             return Ok(());
         }
-        let text = format!("{} was opened to look only", self.path.display());
+        let text = format!("{} was opened read-only", self.path.display());
         Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
     }
 }

@@ -7,14 +7,13 @@ use std::path::PathBuf;
 
 /// Why a journal could not be opened or read.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum JournalError {
     /// The system refused something.
     #[error("{file}: cannot {action}: {source}")]
     Io {
         /// The file or folder.
         file: String,
-        /// What was to be done, such as `read`.
+        /// The failed action, such as `read`.
         action: &'static str,
         source: io::Error,
     },
@@ -23,39 +22,37 @@ pub enum JournalError {
     Damaged {
         file: String,
         offset: u64,
-        /// What is wrong, and how that is known.
+        /// The damage, and how it was found.
         what: String,
     },
     /// Batches between the base and the log are missing.
     #[error(
-        "{file}: the log begins with batch {first}, but what comes before it ends with batch {after}"
+        "{file}: the log begins with batch {first}, but the data before it ends with batch {after}"
     )]
     Gap {
         /// The oldest file of the log.
         file: String,
-        /// Its first batch.
         first: Index,
         /// The last batch of the base; 0 if there is no base.
         after: Index,
     },
     /// Written by a version of delayd that this one does not know.
-    #[error("{file}: format version {found}, this version of delayd knows {known}")]
+    #[error("{file}: format version {found} is unknown; this version of delayd knows {known}")]
     Version { file: String, found: u16, known: u16 },
     /// The reading was given up, since the server stops.
-    #[error("loading the journal was given up")]
+    #[error("loading the journal was cancelled")]
     Cancelled,
     /// Another server uses the folder.
     #[error("{path} is in use by another server ({holder})", path = path.display())]
     InUse {
         /// The lock file.
         path: PathBuf,
-        /// Who holds it: `pid 1234`, or that it is not known.
+        /// The holder: `pid 1234`, or unknown.
         holder: String,
     },
 }
 
 impl JournalError {
-    /// Whether a file is not there.
     pub fn is_not_found(&self) -> bool {
         matches!(self, JournalError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

@@ -9,19 +9,19 @@
 //! base-<4 digits>-<20 digits>.base   a base: the whole state as of a batch X, named by shard and X
 //! ```
 //!
-//! A *batch* holds the facts of one turn and has an *index*, from 1, without gaps. The state is
-//! the base of X and all batches after X. What is known to be durable was synced; everything else may
-//! be lost, kept or torn by a crash, in any order. Segments are never renamed: the header says which use of the
-//! file it is (the *generation*, which grows by 1 with each use) and which record is the first.
+//! A *batch* holds the facts of one turn and has an *index*, from 1, without gaps. The state is the base of X and all the base of X and all
+//! batches after X. Everything known to be durable was synced; everything else may be lost, kept or torn by a crash, in
+//! any order. Segments are never renamed: the header says which use of the file it is (the *generation*, which grows by
+//! 1 with each use) and which record is the first.
 //!
-//! The log is a stream of *records*: batches, and what stands beside them. Each has a number of its own, the
-//! *lsn*, from 1, without gaps: it tells what a crash took. The index tells what is applied, and in which order.
+//! The log is a stream of *records*: batches and others. Each has a number of its own, the *lsn*, from 1, without gaps:
+//! it shows what a crash has taken. The index says what is applied, and in which order.
 //!
 //! # Files
 //!
-//! All numbers are little-endian. A segment and a base begin with a block of 4096 bytes, in which
-//! the header stands twice, at 0 and at 2048: one bad sector does not take both, and of two good
-//! ones the one of the greater generation counts. The rest of the block is zero.
+//! All numbers are little-endian. A segment and a base begin with a block of 4096 bytes, which has
+//! the header twice, at 0 and at 2048: one bad sector does not affect both, and of two good ones
+//! the one of the greater generation counts. The rest of the block is zero.
 //!
 //! ```text
 //!  0  8 bytes  magic: "delaydLG" a segment, "delaydBS" a base, "delaydNS" the file `newest`
@@ -64,15 +64,14 @@
 //!       1 images   of a base
 //!       2 blank    a batch without facts, with which a leader begins its epoch
 //!       3 members  a batch without facts; its body tells who the members are from here on
-//!       4 state    what is to be known of the log so far: the module `state` has its body
+//!       4 state    what is to be known of the log so far: the module `record::raft_state` has its body
 //!       5 cut      the batches after `index` are void
 //!       6 vote     body: epoch u64, node u64; 0 for nobody
 //! ```
 //!
-//! What an earlier use of the file left fails the first checksum, for generation and salt are others;
-//! so does what a client puts into a body, for it cannot know the salt. A record does not cross
-//! segments. One that is larger than a segment gets a file of its own size, which is removed when it
-//! is not needed, not used again.
+//! Remains of an earlier use of the file fail the first checksum, because generation and salt have changed; so does a
+//! client's forged record in a body, because it cannot know the salt. A record does not cross segments. One that is
+//! larger than a segment gets a file of its own size, which is removed when it is not needed, not reused.
 //!
 //! A *state* is the first record of every segment and the last one of an orderly stop. So a segment can be
 //! given up without losing the vote, the members, or where the log begins; a start knows from the first record
@@ -80,28 +79,28 @@
 //!
 //! # Version 1
 //!
-//! Is read for ever. Its heads have 64 bytes: the first 8 as above, then index, epoch, first, durable (an
-//! index), now, and the last 16; kinds are 0 and 1, the lsn is the index, all is committed. A base is called
-//! `base-<20 digits>.base`. A log of it is opened as it is; the first record that is written goes to a new
-//! segment of version 2, whose state says where the log is.
+//! Is readable forever. Its record headers have 64 bytes: the first 8 as above, then index, epoch, first, durable (an
+//! index), now, and the last 16; kinds are 0 and 1, the lsn is the index, everything is committed. A base is called
+//! `base-<20 digits>.base`. Such a log is opened as it is; the first new record goes to a new segment of version 2,
+//! whose state gives the position of the log.
 //!
 //! # Batches that count
 //!
-//! A batch follows the one before in index, epoch and sequence. A cut sets the end back: what stood behind it
-//! is void for good, and it stays in its segments until these go. One record and one sync. A cut of what an
-//! earlier head calls committed is damage.
+//! A batch follows the previous one in index, epoch and sequence. A cut moves the end back: everything after it is void
+//! for good, and stays in its segments until these are dropped. One record and one sync. A cut of a batch that an
+//! earlier header calls committed is damage.
 //!
-//! A batch is *applied* when a later head, its own, or a state says that it is committed. A node alone says so
-//! in the batch's own head; a member of a cluster (a batch of members is in force) when it is known. What is
-//! not known to be committed at the end stays in the log, and is handed to the caller, not applied.
+//! A batch is *applied* when a later header, its own, or a state says that it is committed. A standalone server says so
+//! in the batch's own header, a member of a cluster when it is known; a batch of members is in force at once. Batches
+//! at the end that are not known to be committed stay in the log, and are passed to the caller, not applied.
 //!
 //! # Which records count
 //!
-//! A segment of generation g with first lsn f makes void every record with lsn >= f in segments
-//! of lower generation. So from the newest segment down to the oldest each must begin before the one
-//! after it, else it is void as a whole; and it holds its records up to where the next one begins.
-//! Those before one whose state tells of X or a later batch hold nothing after X: they are not needed. All files that are void, not needed or without a
-//! whole header are spares.
+//! A segment of generation g with first lsn f makes void every record with lsn >= f in segments of lower generation. So of lower generation. So
+//! from the newest segment down to the oldest each must begin before the next newer one, otherwise it is void as a
+//! whole; and its records count up to where the next one begins. Those before a segment whose state names X or a later
+//! batch hold nothing after X: they are not needed. All files that are void, not needed or without an intact header are
+//! spares.
 //!
 //! Four rules of writing make that hold whatever a crash leaves:
 //!
@@ -113,25 +112,23 @@
 //!    void stay void, and what it knew is known.
 //! 4. The newest segment is named in a file of its own once its header is synced. So one that is named
 //!    there, or a later one, is there after every crash.
-//! 5. No byte of a record that was synced is written again while the segment is in use, and none
-//!    behind the end of the log where remains of a record stand: the log goes on in a new segment. So it
-//!    does behind a header whose state a crash took.
+//! 5. No byte of a synced record is written again while the segment is in use, and none after the end of the log if
+//!    remains of a record are there: the log goes on in a new segment. The same holds after a header whose state was
+//!    lost in a crash.
 //!
 //! # The end of the log
 //!
 //! Reading goes on while records follow each other by lsn, and batches by index, epoch and sequence. Where at
 //! lsn i none follows (a checksum fails, a field does not fit, the file ends), it is
 //!
-//! * *damage*, and refused with file and offset, if a later segment begins beyond i (rule 2), or if a
-//!   whole head of a record after i stands anywhere behind it in the segment and says that i was
-//!   durable. Heads of records before i do not count: a body may hold a copy of them. So it is if the
-//!   file `newest` names a segment of a generation above all that are there, or if the file is shorter
-//!   than its header says: no crash shortens or removes a segment (rules 1 and 4), so something else
-//!   did, and what it held is not known.
-//! * a *torn tail* if the head of i is there but the record is not whole, or a whole head of a later
-//!   one stands behind it. The log is cut at i with a notice: a new segment with first lsn i.
-//!   A byte that was changed in a record which was synced, while no later head or state says so, looks the same,
-//!   and is cut though it may have been acknowledged.
+//! * *damage*, and refused with file and offset, if a later segment begins beyond i (rule 2), or if an intact header of
+//!   a record after i is anywhere after it in the segment and says that i was durable. Headers of records before i do
+//!   not count: a body may contain a copy of them. It is also damage if the file `newest` names a segment of a
+//!   generation above all existing ones, or if the file is shorter than its header says: no crash shortens or removes a
+//!   segment (rules 1 and 4), so something else did, and its content is unknown.
+//! * a *torn tail* if the header of i is there but the record is not intact, or an intact header of a later one
+//!   follows. The log is cut at i with a notice: a new segment with first lsn i. A changed byte in a synced record
+//!   looks the same if no later header or state records it as durable, and is cut though it may have been acknowledged.
 //! * the end otherwise. The log goes on in the same segment.
 //!
 //! # Every crash
@@ -145,61 +142,40 @@
 //! * *While a segment is changed for the next*: the old one is synced. The new header is old, torn or
 //!   new; if it is not new, nothing in the segment counts, and nothing in it was synced. The file
 //!   `newest` names the old one until the new header is synced.
-//! * *While batches are cut*: the record of the cut is there and all before it, or the batches are. What comes
-//!   behind a cut that is not there is a torn tail.
+//! * *While batches are cut*: the record of the cut is there and everything before it, or the batches are. Records
+//!   after a missing cut are a torn tail.
 //! * *After a torn tail, when a segment with remains is used again or removed*: the header that makes
 //!   them void is durable (rule 3); in a new use their checksums fail; a removal that is lost brings
 //!   back a void file.
-//! * *After a vote, before its sync*: it is there or not. Nobody was told of it.
-//! * *While segments are dropped*: they hold only what the base covers, so whichever come back are not
-//!   needed; the segment that X + 1 is in was never dropped. A node of a cluster, which reads them all, begins
-//!   behind the last one that is gone.
+//! * *After a vote, before its sync*: it is there or not. It had not been sent.
+//! * *While segments are dropped*: they contain only what the base covers, so whichever come back are not needed; the
+//!   segment of X + 1 was never dropped. A node of a cluster, which reads them all, begins after the last missing one.
 //! * *The process ends, the system does not*: what is read may be in memory only, so opening syncs
 //!   it before it counts as durable.
 //! * *The base covers more than the log kept* (under `everysec`): the log ends before X. It goes on
 //!   at X + 1 in a new segment; the others are not needed.
-//! * *A write or sync fails*: nothing is known of what was not synced. The log is poisoned until it
-//!   is opened anew; nothing is tried again.
+//! * *A write or sync fails*: the state of everything not synced is unknown. The log is poisoned
+//!   until it is opened again; nothing is retried.
 
 pub mod base;
-pub mod batch;
-mod chain;
-pub mod check;
-pub mod counted;
 mod disk;
-pub mod dump;
-mod entry;
 mod error;
-mod header;
-mod incoming;
 mod log;
-pub mod lower;
-mod newest;
-mod places;
-mod reader;
+pub mod offline;
 pub mod record;
 pub mod recovery;
-pub mod refound;
-pub mod repair;
-pub mod restore;
-mod run;
-mod scan;
-mod segment;
 mod space;
-pub mod state;
 mod storage;
-mod stream;
-mod view;
 
+pub use base::incoming::{Arrived, BaseId, Incoming, Offer, part_in};
 pub use disk::{Disk, DiskFile, Lock, make_file, open_file};
-pub use entry::{Entry, OwnedEntry};
 pub use error::{JournalError, is_no_room, may_pass};
-pub use header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
-pub use incoming::{Arrived, BaseId, Incoming, Offer, part_in};
+pub use log::concurrent_reader::LogView;
+pub use log::newest_file::{NEWEST, hash_key, kept_key};
+pub use log::reader::{Cut, FoundRecord, LogReader, Opened, Records};
+pub use log::segment::{Spare, SpareMaker, draw_salt, segment_name, segment_number};
 pub use log::{Log, LogOptions};
-pub use newest::{NEWEST, hash_key, kept_key};
-pub use reader::{Cut, Found as FoundRecord, LogReader, Opened, Records};
-pub use segment::{Spare, SpareMaker, draw_salt, segment_name, segment_number};
+pub use record::entry::{OwnedEntry, SegmentEntry};
+pub use record::header::{FILE_VERSION, FoundHeader, HEADER_BYTES, Header, Magic};
 pub use space::Space;
 pub use storage::{File, Storage};
-pub use view::LogView;

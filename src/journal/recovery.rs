@@ -1,17 +1,17 @@
-//! Recovery: the newest base, then the log behind it.
+//! Recovery: the newest base, then the log after it.
 
 use crate::engine::{Engine, Loader, Settings};
 use crate::ids::Index;
+use crate::journal::base::incoming::remove_incoming;
 use crate::journal::base::{self, BaseHead, BaseReader};
-use crate::journal::entry::Entry;
 use crate::journal::error::JournalError;
-use crate::journal::incoming::remove_incoming;
+use crate::journal::log::concurrent_reader::LogView;
+use crate::journal::log::reader::{LogReader, Opened};
 use crate::journal::log::{Log, LogOptions};
-use crate::journal::reader::{LogReader, Opened};
-use crate::journal::record::Kind;
-use crate::journal::state::{Members, Position};
+use crate::journal::record::RecordKind;
+use crate::journal::record::entry::SegmentEntry;
+use crate::journal::record::raft_state::{LogPosition, Members};
 use crate::journal::storage::Storage;
-use crate::journal::view::LogView;
 use crate::limits::{RELOAD_BYTES, TIDYING_STEPS_PER_FACT};
 use crate::time::Micros;
 use std::sync::Arc;
@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How far a recovery is; read by another thread.
 #[derive(Debug, Default)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Progress {
     /// Bytes to be read: the base, and about as much of the log as was filled.
     pub total_bytes: AtomicU64,
@@ -28,16 +27,14 @@ pub struct Progress {
     pub cancelled: AtomicBool,
 }
 
-/// What a recovery gives back.
+/// The result of a recovery.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Recovered<S: Storage> {
     /// The state as it was.
     pub engine: Engine,
-    /// The log, to go on with.
     pub log: Log<S>,
-    /// The newest batch that is applied, or that of the base if the log ends before. What the log has
-    /// behind it is not known to be committed: [`Opened::uncommitted`].
+    /// The newest applied batch, or that of the base if the log ends before. Later batches of the log are not known to
+    /// be committed: [`Opened::uncommitted`].
     pub index: Index,
     /// The sequence of the next fact.
     pub first: u64,
@@ -45,11 +42,11 @@ pub struct Recovered<S: Storage> {
     pub now: Micros,
     /// The last batch that the base covers; 0 without one.
     pub base_index: Index,
-    /// The sequence of the first fact behind the base.
+    /// The sequence of the first fact after the base.
     pub base_first: u64,
     /// Bytes of the base; 0 without one.
     pub base_bytes: u64,
-    /// The epoch of the last batch that it covers, and who the members were as of that; none of a node alone.
+    /// The epoch of the last batch that it covers, and the members as of that batch; none for a standalone server.
     pub base_epoch: u64,
     pub base_members: Option<Members>,
     /// The epoch of the newest batch that is applied.
@@ -71,9 +68,8 @@ pub struct Replay {
     pub now: Micros,
 }
 
-/// What became of a batch offered to a [`Replay`].
+/// The result of offering a batch to a [`Replay`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Offered {
     Applied,
     /// It had been applied before: nothing changed.
@@ -88,17 +84,17 @@ impl Replay {
         Replay { index: Index(0), first: 1, epoch: 1, now: Micros(0) }
     }
 
-    /// Behind a base.
+    /// After a base.
     pub fn after(head: &BaseHead) -> Replay {
         Replay { index: head.index, first: head.first, epoch: head.epoch, now: head.now }
     }
 
     /// Applies a batch if it is the next one.
-    pub fn offer(&mut self, engine: &mut Engine, entry: &Entry<'_>) -> Offered {
+    pub fn offer(&mut self, engine: &mut Engine, entry: &SegmentEntry<'_>) -> Offered {
         if entry.index <= self.index {
             return Offered::Old;
         }
-        let Entry { kind, index, epoch, first, now, count, body, .. } = *entry;
+        let SegmentEntry { kind, index, epoch, first, now, count, body, .. } = *entry;
         if index.0 != self.index.0 + 1 {
             return Offered::Void(format!("batch {index} does not follow {}", self.index));
         }
@@ -108,7 +104,7 @@ impl Replay {
                 "batch {index} has epoch {epoch} and begins with fact {first}; epoch {of} and fact {next} come next"
             ));
         }
-        if kind != Kind::Facts {
+        if kind != RecordKind::Facts {
             // A new epoch, or other members: nothing of it is the engine's.
             *self = Replay { index, first, epoch, now: self.now };
             return Offered::Applied;
@@ -129,11 +125,11 @@ impl Default for Replay {
     }
 }
 
-/// Reads the newest base and the log behind it. `progress` is kept up to date meanwhile.
+/// Reads the newest base and the log after it. `progress` is updated meanwhile.
 ///
 /// # Errors
-/// What is damaged, by file and offset. A torn tail is no error: it is cut, and
-/// [`Opened::cut`] tells of it.
+/// The damage, by file and offset. A torn tail is not an error: it is cut, and [`Opened::cut`]
+/// reports it.
 pub fn recover<S: Storage>(
     storage: &Arc<S>,
     options: LogOptions,
@@ -149,7 +145,7 @@ pub fn recover<S: Storage>(
     let base_members = members.clone();
     // Without a base nothing is known of the epoch.
     let epoch = if base.is_some() { replay.epoch } else { 0 };
-    let behind = Position { index: base_index, epoch, first: base_first };
+    let behind = LogPosition { index: base_index, epoch, first: base_first };
     let mut reader = LogReader::open_behind(Arc::clone(storage), options, behind, members)?;
     let mut facts = 0;
     loop {
@@ -185,19 +181,17 @@ pub fn recover<S: Storage>(
     })
 }
 
-/// A base that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct ReadBase {
     /// The last batch that it covers.
     pub index: Index,
-    /// The sequence of the fact behind that.
+    /// The sequence of the next fact.
     pub first: u64,
     pub bytes: u64,
 }
 
-/// An engine anew, from the newest base and the log behind it up to batch `up_to`, which is written meanwhile; and how far
-/// that base goes, with its bytes. With a base that goes further, it is as of that.
+/// A new engine, from the newest base and the log after it up to batch `up_to`, while the log is being written; and how
+/// far that base goes, with its bytes. If the base goes further, the engine is as of the base.
 ///
 /// # Errors
 /// As of [`recover`]; a batch that is not there any more, too.
@@ -227,8 +221,8 @@ pub fn recover_beside<S: Storage>(
     Ok((engine, replay, base))
 }
 
-/// What the newest base has, or an empty engine where there is none. Whoever writes bases may put one in the place of another
-/// between the look and the opening: then it is the new one that is read.
+/// The content of the newest base, or an empty engine without one. The writer of bases may replace the base between
+/// listing and opening: then the new one is read.
 ///
 /// # Errors
 /// As of [`recover`].
@@ -256,7 +250,6 @@ pub fn load_newest<S: Storage>(
     Ok((Engine::new(settings), Replay::new(), None))
 }
 
-/// The name of the newest base.
 pub fn newest_base(storage: &impl Storage) -> Result<Option<String>, JournalError> {
     let names = storage.list().map_err(JournalError::io("the journal", "list"))?;
     Ok(base::newest_of(names.into_iter()))
@@ -322,8 +315,8 @@ mod tests {
         let mut later = Facts::default();
         later.push(&Fact::QueueRemoved { queue: QueueNo(0) });
         facts.append(Micros(9_000), &later);
-        let entry = Entry {
-            kind: Kind::Facts,
+        let entry = SegmentEntry {
+            kind: RecordKind::Facts,
             index: Index(1),
             epoch: 1,
             node: 0,
@@ -339,7 +332,7 @@ mod tests {
         let mut back = Facts::default();
         back.append(Micros(8_999), &Facts::default());
         let (index, now, body) = (Index(2), Micros(9_000), &back.bytes[..]);
-        let entry = Entry { index, first: 4, now, count: 1, body, ..entry };
+        let entry = SegmentEntry { index, first: 4, now, count: 1, body, ..entry };
         assert!(matches!(replay.offer(&mut engine, &entry), Offered::Void(_)));
         assert_eq!(replay, after);
     }

@@ -1,7 +1,8 @@
 //! The room on the disk that the journal's folder is on.
 
+use crate::journal::base;
 use crate::journal::disk::Disk;
-use crate::journal::{base, segment};
+use crate::journal::log::segment;
 use crate::limits::DISK_LOOKS;
 use rustix::fs::{StatVfs, statvfs};
 use std::fs;
@@ -9,21 +10,21 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What `st_blocks` counts, bytes.
+/// The unit of `st_blocks`, bytes.
 const BLOCK_BYTES: u64 = 512;
 
 /// Room on a disk, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
-    /// What the journal's segments and bases take, and what else is there for whoever writes.
+    /// The disk space of the journal's segments and bases, and the free space for its writer.
     pub journal_max: u64,
     /// All that the disk has.
     pub total: u64,
 }
 
 impl Disk {
-    /// The room that there is; none if the file system does not tell. What is kept for the superuser
-    /// does not count. Looks at each file of the folder.
+    /// The free space; none if the file system does not report it. Space reserved for the superuser does not count.
+    /// Looks at each file of the folder.
     pub fn space(&self) -> io::Result<Option<Space>> {
         let mut before = free(self.path())?;
         let mut attempt = 1;
@@ -47,7 +48,7 @@ fn free(path: &Path) -> io::Result<StatVfs> {
     Ok(statvfs(path)?)
 }
 
-/// What segments and bases take, unfinished ones included.
+/// The size of segments and bases, including unfinished ones.
 fn own_bytes(path: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(path)? {

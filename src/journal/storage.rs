@@ -5,10 +5,9 @@ use std::io;
 
 /// A folder of files, without folders in it.
 ///
-/// What a crash may do: a creation, renaming or removal that [`sync_dir`](Storage::sync_dir) has not
-/// covered is lost or kept, each for itself.
+/// The effect of a crash: a creation, renaming or removal that [`sync_dir`](Storage::sync_dir) has not covered is lost
+/// or kept, each for itself.
 pub trait Storage: Send + Sync + 'static {
-    /// An open file.
     type File: File;
 
     /// The names of all files, in no order.
@@ -19,7 +18,6 @@ pub trait Storage: Send + Sync + 'static {
     fn open(&self, name: &str) -> io::Result<Self::File>;
     /// Gives a file another name; a file that had it is gone.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes all creations, renamings and removals durable.
     fn sync_dir(&self) -> io::Result<()>;
@@ -27,8 +25,7 @@ pub trait Storage: Send + Sync + 'static {
 
 /// An open file, read and written at positions.
 ///
-/// What a crash may do: of the writes since the last [`sync`](File::sync) any are lost, kept or torn,
-/// in any order.
+/// The effect of a crash: of the writes since the last [`sync`](File::sync) any are lost, kept or torn, in any order.
 pub trait File: Send + Sync + 'static {
     /// Its size.
     fn bytes(&self) -> io::Result<u64>;

@@ -2,14 +2,14 @@
 
 /// Bytes that one DELAY.BACKUP READ answers at most; as much is read ahead.
 pub const BACKUP_PIECE_BYTES: usize = 256 << 10;
-/// A backup that was not asked for anything for so long, µs, is ended: its client is gone, and the base that it reads may be
-/// one that a newer base has replaced on the disk.
+/// A backup without a request for this long, µs, is ended: its client is gone, and its base may have been replaced by a
+/// newer one on the disk.
 pub const BACKUP_IDLE_US: u64 = 60_000_000;
-/// A follower that hears of no leader for so long, µs, makes a backup of what it has.
+/// A follower that hears no leader for this long, µs, makes a backup of its own data.
 pub const BACKUP_FOLLOWS_US: u64 = 2_000_000;
 /// How often the newest base is looked for again where another one takes its place meanwhile.
 pub const BACKUP_OPENS: u32 = 8;
 
-/// Tokens and made ids of a restored journal begin so far above the clock, ms: a day, for those that were handed out by
-/// machines whose clocks were ahead.
+/// Tokens and generated ids of a restored journal begin this far above the clock, ms: a day, to cover machines whose
+/// clocks were ahead.
 pub const RESTORED_TOKENS_MS: u64 = 24 * 60 * 60 * 1_000;

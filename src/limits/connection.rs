@@ -15,15 +15,15 @@ pub const TAIL_BYTES_MAX: usize = 1024;
 /// Where clients hold more than this share of `max-clients-memory`, replies are. Worked: 5,000 clients that wait
 /// for the disk with 16 KiB for `:1` each would hold 80 MB, and with `32mb` a fifth of them would be closed.
 pub const CROWD_SHARE: usize = 8;
-/// A buffer of more than so many bytes is exchanged when little of it is in use: a long request, or many, have run.
+/// A buffer of more than this many bytes is exchanged when little of it is in use: a long request, or many, have run.
 pub const INPUT_SPARSE_BYTES: usize = 64 << 10;
 /// The longest piece that one read adds: a TLS record.
 pub const INPUT_PIECE_BYTES_MAX: usize = 16 << 10;
 const _: () = assert!(TAIL_BYTES_MAX < INPUT_PIECE_BYTES_MAX);
 const _: () = assert!(INPUT_PIECE_BYTES_MAX <= BUFFER_BYTES && BUFFER_BYTES < INPUT_SPARSE_BYTES);
-/// What a request with the longest body may have beside it, bytes: names, options, and what surrounds them.
+/// The other parts of a request with the longest body, bytes: names, options, and the framing.
 pub const REQUEST_BYTES_BESIDE: u64 = 16 << 10;
-/// What a piece of a backlog of replies has room for.
+/// The size of a piece of a backlog of replies.
 pub const OUTPUT_PIECE_BYTES: usize = 64 << 10;
 /// A piece with less room than this is followed by another: most replies are shorter, so few pieces
 /// have to grow for the reply that they end with.
@@ -38,9 +38,9 @@ pub const GATED_KEPT: usize = 64;
 /// and as much for its jobs, which are kept until it begins to leave.
 pub const REPLY_SPARED_BYTES: usize = 2 * REPLY_BYTES_MAX + (1 << 20);
 
-/// Handshakes begun beyond `maxclients`, so that those above it are told why they are refused.
+/// Handshakes begun beyond `maxclients`, so that those clients get a reason for the refusal.
 pub const TLS_REFUSALS_MAX: u64 = 16;
-/// Bytes encrypted at once: four records, each of which is told of when it is in the kernel's hands.
+/// Bytes encrypted at once: four records, each of which is reported when it is in the kernel's hands.
 pub const TLS_WRITE_BYTES: usize = 64 << 10;
 /// Room that a connection has for the record that it is reading, bytes.
 pub const TLS_RECORD_BYTES: usize = 4096;
@@ -50,12 +50,12 @@ pub const OPERATORS_MAX: usize = 8;
 pub const DESCRIPTORS_RESERVED: u64 = 128;
 /// Where few files may be open they are this part of them,
 pub const DESCRIPTORS_RESERVED_SHARE: u64 = 3;
-/// ... and so many at least: a server without clients has about 25.
+/// ... and at least this many: a server without clients has about 25.
 pub const DESCRIPTORS_RESERVED_MIN: u64 = 48;
-/// Of the files that may be open, this part may be connections for metrics, as many connections to the console, and as
-/// many of its sessions, which keep a connection to the server each,
+/// The share of open files for connections for metrics, as many connections to the console, and as many of its
+/// sessions, which keep a connection to the server each,
 pub const WATCHERS_SHARE: u64 = 16;
-/// ... but so many may be in any case.
+/// ... but this many are allowed in any case.
 pub const WATCHERS_MIN: usize = 4;
 const _: () = assert!(
     DESCRIPTORS_RESERVED
@@ -67,8 +67,8 @@ const _: () = assert!(
 /// Bytes of a connection's names that are no more than a connection costs anyway.
 pub const CLIENT_NAME_BYTES_FREE: usize = 64;
 const _: () = assert!(CLIENT_NAME_BYTES_FREE < CLIENT_NAME_BYTES_MAX);
-/// What a subscription holds beside its name, bytes: entries of the client's set, of the set of names
-/// and of the channel's set.
+/// Memory of a subscription in addition to its name, bytes: entries of the client's set, of the set of names and of the
+/// channel's set.
 pub const SUBSCRIPTION_BYTES: usize = 160;
-/// What a message on its way takes beside its bytes on the wire, bytes.
+/// Memory of a message in transit in addition to its bytes on the wire, bytes.
 pub const MESSAGE_BYTES: usize = 160;

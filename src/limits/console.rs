@@ -19,15 +19,15 @@ pub const CONSOLE_REQUEST_TIME: Duration = Duration::from_secs(10);
 pub const CONSOLE_STREAMS_MAX: usize = 32;
 /// Sessions at a time; of the user with most of them the one that was idle for longest makes room.
 pub const CONSOLE_SESSIONS_MAX: usize = 256;
-/// A session that asked nothing for so long is over.
+/// A session without a request for this long is over.
 pub const CONSOLE_IDLE_TIME: Duration = Duration::from_secs(30 * 60);
-/// A session is over after so long whatever it does.
+/// A session is over after this long in any case.
 pub const CONSOLE_SESSION_TIME: Duration = Duration::from_secs(12 * 3_600);
 /// Wrong passwords of one user from one address in a minute; beyond it one at a time is looked at.
 pub const CONSOLE_WRONG_MAX: usize = 10;
 /// How long the answer to a wrong password takes, ...
 pub const CONSOLE_WRONG_TIME: Duration = Duration::from_secs(1);
-/// ... and beyond the limit: whoever guesses gets twelve a minute.
+/// ... and beyond the limit: an attacker gets twelve guesses a minute.
 pub const CONSOLE_SLOWED_TIME: Duration = Duration::from_secs(5);
 const _: () = assert!(CONSOLE_SLOWED_TIME.as_secs() < CONSOLE_REQUEST_TIME.as_secs());
 /// Pairs of an address and a user of which wrong passwords are remembered, 200 bytes each.
@@ -50,21 +50,21 @@ pub const CONSOLE_REPLIES_BYTES_MAX: usize = 64 << 20;
 pub const CONSOLE_BODIES_AT_ONCE: usize = 3;
 /// Where there is little memory, this part of it; in a control group of 96 MB it is 4 MiB,
 pub const CONSOLE_REPLIES_SHARE: u64 = 24;
-/// ... and so many bytes in any case: a reply of jobs.
+/// ... and this many bytes in any case: a reply of jobs.
 pub const CONSOLE_REPLIES_BYTES_MIN: usize = super::REPLY_BYTES_MAX;
 const _: () = assert!(CONSOLE_REPLIES_BYTES_MIN < CONSOLE_REPLIES_BYTES_MAX);
-/// For each of so many bytes of memory one request may have large replies, up to [`CONSOLE_LARGE_MAX`].
+/// For each this many bytes of memory one request may have large replies, up to [`CONSOLE_LARGE_MAX`].
 pub const CONSOLE_LARGE_MACHINE_BYTES: u64 = 128 << 20;
-/// Percent of the memory that are `max-clients-memory` by default. Of a smaller one the console's answers are those of a
-/// machine that has so much.
+/// Percent of the memory that are `max-clients-memory` by default. With less memory the console's answers are sized as
+/// if there were this much.
 pub const CONSOLE_CLIENTS_PERCENT: u64 = 8;
-/// Replies of more bytes are large: so many requests may have such at a time, until their answers are read.
+/// Replies of more bytes are large: only this many requests may have such at a time, until their answers are read.
 pub const CONSOLE_LARGE_BYTES: usize = 1 << 20;
 /// See there.
 pub const CONSOLE_LARGE_MAX: usize = 4;
 /// Bodies that are downloaded at a time.
 pub const CONSOLE_FILES_MAX: usize = 8;
-/// A browser that takes nothing of its answer for so long is gone: 60 that did not read held 1.4 GB for good.
+/// A browser that reads nothing of its answer for this long is disconnected: 60 that did not read held 1.4 GB for good.
 pub const CONSOLE_STALL_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a body that lists keep of it.
 pub const CONSOLE_EXCERPT_BYTES: usize = 1 << 10;

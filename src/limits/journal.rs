@@ -3,11 +3,11 @@
 use super::{COMMANDS_US_PER_TURN, READ_BYTES_PER_TURN_ALL};
 use std::time::Duration;
 
-/// Under `everysec` replies wait from when something has not been durable for so long, µs.
+/// Under `everysec` replies wait when data has not been durable for this long, µs.
 pub const UNSAFE_US_MAX: u64 = 1_000_000;
-/// A sync that is out for so long holds hand-offs back, µs; one that took so long is counted.
+/// A sync that takes this long holds hand-offs back, µs; one that took this long is counted.
 pub const SYNC_US_MAX: u64 = 1_000_000;
-/// Proposals under `everysec` are looked at in steps of so many µs.
+/// Proposals under `everysec` are checked in steps of this many µs.
 pub const PROPOSAL_AGE_STEP_US: u64 = 10_000;
 /// Facts that no reply waits for are synced after this long at the latest, µs.
 pub const LAZY_SYNC_US: u64 = 1_000_000;
@@ -15,8 +15,8 @@ pub const LAZY_SYNC_US: u64 = 1_000_000;
 /// as long again before replies have to wait for it.
 pub const EVERYSEC_SYNC_US: u64 = 500_000;
 const _: () = assert!(EVERYSEC_SYNC_US * 2 <= UNSAFE_US_MAX);
-/// From one write that nobody waits for to the next, µs. A turn has then no writer to wake, 200
-/// times a second apart.
+/// The interval between two writes that no client waits for, µs. A turn then has no writer to wake,
+/// except 200 times a second.
 pub const LAZY_WRITE_US: u64 = 5_000;
 const _: () = assert!(LAZY_WRITE_US > COMMANDS_US_PER_TURN && LAZY_WRITE_US < EVERYSEC_SYNC_US);
 
@@ -41,10 +41,10 @@ pub const FACT_BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of a file that are read, written, filled or looked through in one go.
 pub const FILE_PIECE_BYTES: usize = 1 << 20;
-/// Batches are copied together and written when they have so many bytes: what is written at once is as much
-/// memory again, and a call for a MiB costs nothing beside its bytes.
+/// Batches are copied together and written when they have this many bytes: a single write takes as much memory again,
+/// and a call for a MiB costs nothing in addition to its bytes.
 pub const LOG_BUFFER_BYTES: usize = 1 << 20;
-/// How much of the log is read at once for whoever follows it, bytes.
+/// How much of the log a follower reads at once, bytes.
 pub const LOG_READ_BYTES: usize = 256 << 10;
 /// How often the room on the disk is looked at again while files come and go.
 pub const DISK_LOOKS: u32 = 4;
@@ -52,18 +52,18 @@ pub const DISK_LOOKS: u32 = 4;
 pub const BASE_IMAGES_AT_ONCE: u32 = 10_000;
 /// ... and their bytes.
 pub const BASE_IMAGE_BYTES_AT_ONCE: usize = 1 << 20;
-/// Bytes between two syncs of a growing base: the log's own syncs wait behind each. One at its end
-/// would keep the disk busy for seconds.
+/// Bytes between two syncs of a growing base: the log's own syncs wait for each. A single one at
+/// its end would keep the disk busy for seconds.
 pub const BASE_SYNC_BYTES: u64 = 1 << 20;
 /// Tries to lock the journal's folder: a process that ends may take some ms to let go.
 pub const LOCK_TRIES: u32 = 4;
 /// From one of them to the next.
 pub const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// A batch that tells who the members are, bytes: nine nodes with four addresses each have 11 KiB.
+/// A batch that defines the members, bytes: nine nodes with four addresses each have 11 KiB.
 pub const MEMBERS_BYTES_MAX: usize = 12 << 10;
-/// Such batches that the log remembers: the newest one that is committed, and those behind it. Members change
-/// one after the other, so two are the rule.
+/// Such batches that the log remembers: the newest committed one, and later ones. Members change one after the other,
+/// so two are the rule.
 pub const MEMBERS_PENDING_MAX: usize = 3;
 /// The name of a node, bytes.
 pub const NODE_NAME_BYTES_MAX: usize = 64;
@@ -73,21 +73,21 @@ const _: () = assert!(
         <= SEGMENT_BYTES_MIN as usize * 3 / 4
 );
 
-/// Segments kept to be used again: what the promise about space leaves room for beside the one that is
-/// written and one that waits for a base.
+/// Segments kept for reuse: what the limit on disk space allows, besides the one being written and one that waits for a
+/// base.
 pub const SPARES_MAX: usize = 1;
-/// Of what the disk has in all, a segment is at most this part: two are needed, and room for bases.
+/// A segment is at most this part of the disk: two are needed, and space for bases.
 pub const SEGMENT_PART: u64 = 8;
 /// The least a segment can be, bytes.
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
-/// What its size is a multiple of, bytes: what a file of the journal is written in.
+/// The unit of its size, bytes: files of the journal are written in these.
 pub const SEGMENT_BYTES_UNIT: u64 = 4096;
 const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(SEGMENT_BYTES_UNIT));
-/// What facts of turns may take beyond the segments, bytes.
+/// The space for facts of turns beyond the segments, bytes.
 pub const TURNS_BYTES: u64 = 4 << 20;
-/// Of what the disk has in all it is at most this part.
+/// It is at most this part of the disk.
 pub const TURNS_PART: u64 = 16;
-/// Heads of batches and of the file, beside the images of a base, bytes.
+/// Headers of batches and of the file, in addition to the images of a base, bytes.
 pub const BASE_FRAMES_BYTES: u64 = 64 << 10;
 /// They are this part of the images beyond it: at least 64 KiB of images are in each batch but a few.
 pub const BASE_FRAMES_PART: u64 = 64;
@@ -95,26 +95,25 @@ pub const BASE_FRAMES_PART: u64 = 64;
 /// and jobs that fall due or are handed out in it add about as much.
 pub const TURN_ROOM_BYTES: u64 = 4 << 20;
 const _: () = assert!(TURN_ROOM_BYTES >= 2 * READ_BYTES_PER_TURN_ALL as u64);
-/// Least growth of the next base for which there has to be room, bytes: below it not even a small job
-/// is taken.
+/// Least growth of the next base that must fit, bytes: below it not even a small job is accepted.
 pub const BASE_GROWTH_BYTES_MIN: u64 = 1 << 10;
-/// A shortage of room that lasts so long is one, µs.
+/// A shortage of space counts if it lasts this long, µs.
 pub const SHORTAGE_US: u64 = 50_000;
 /// From one look at the room on the disk to the next.
 pub const DISK_LOOK: Duration = Duration::from_secs(1);
-/// After so long what found no room on the disk is tried again, µs: the room has been looked at since.
+/// After this long a write that found no space on the disk is retried, µs: the space has been checked since.
 pub const ROOM_RETRY_US: u64 = 1_000_000;
 const _: () = assert!(DISK_LOOK.as_micros() as u64 <= ROOM_RETRY_US);
-/// The log is told at most so often that nothing may be added, µs.
+/// The log reports at most this often that nothing can be added, µs.
 pub const FULL_LOG_US: u64 = 10_000_000;
 
-/// A journal smaller than what can be loaded in this time is there before the first client is
-/// served, so that nobody sees `LOADING` for it.
+/// A journal smaller than what can be loaded in this time is loaded before the first client is
+/// served, so that no client sees `LOADING` for it.
 pub const LOADED_AT_ONCE: Duration = Duration::from_millis(200);
 /// From one line about the progress of loading in the log to the next, µs.
 pub const LOADING_LOG_US: u64 = 2_000_000;
-/// Steps of giving back what a fact has left behind, while it is loaded: it frees one job at most, or a queue or
-/// database whose jobs were added by facts.
+/// Steps of freeing what a fact has left, during loading: it frees one job at most, or a queue or database whose jobs
+/// were added by facts.
 pub const TIDYING_STEPS_PER_FACT: u32 = 4;
 
 /// Base and log together are at most this many tenths of L when a base begins.
@@ -138,12 +137,13 @@ const _: () =
 /// Images of what clients change while the keeper does not keep up, above which the base is given up.
 pub const BASE_OUTPUT_BYTES_MAX: usize = 64 << 20;
 const _: () = assert!(BASE_OUTPUT_BYTES_MAX as u64 > 2 * BACKLOG_BYTES_MAX);
-/// With twice the backlog in memory, requests wait for the keeper; if it writes nothing for so long, µs, the base
-/// is given up.
+/// With twice the backlog in memory, requests wait for the keeper; if it writes nothing for this long, µs, the base is
+/// cancelled.
 pub const KEEPER_STUCK_US: u64 = 2_000_000;
-/// After a base that failed the next one waits so long, µs. For want of room less, [`ROOM_RETRY_US`], as consumers
-/// may be waiting for what a base gives back.
+/// After a failed base the next one waits this long, µs. After a lack of space only [`ROOM_RETRY_US`], because
+/// consumers may be waiting for the space that a base frees.
 pub const BASE_RETRY_US: u64 = 10_000_000;
 const _: () = assert!(ROOM_RETRY_US < BASE_RETRY_US);
-/// Bytes of batches read from the log at a time when an engine is read anew beside its writer.
+/// Bytes of batches read from the log at a time when an engine is loaded again while the log is
+/// being written.
 pub const RELOAD_BYTES: usize = 1 << 20;

@@ -1,21 +1,21 @@
-//! Memory: what is kept beside `maxmemory`, when it is looked at and given back.
+//! Memory: what is kept in addition to `maxmemory`, and when it is checked and returned.
 
 use super::READ_BYTES_PER_TURN_ALL;
 
-/// Bytes left behind by freed jobs that are not worth moving jobs.
+/// Bytes of freed jobs that are not worth moving jobs.
 pub const SPARE_BYTES_MIN: usize = 512 << 10;
-/// Jobs are moved together when for so long no more than a 64th of them came or went, ms: what a peak leaves behind
-/// is mostly used again, or goes by itself when the jobs beside it do. Near `maxmemory` they are moved at once.
+/// Jobs are moved together when at most 1/64 of them came or went for this long, ms: memory left by a peak is mostly
+/// reused, or is freed when its neighbours go. Near `maxmemory` they are moved at once.
 pub const SPARE_QUIET_MS: u64 = 1_000;
-/// ... and after so long in any case, ms: a pass over a million jobs takes some 0.3 s of the engine.
+/// ... and after this long in any case, ms: a pass over a million jobs takes some 0.3 s of the engine.
 pub const SPARE_MS_MAX: u64 = 10_000;
 const _: () = assert!(SPARE_QUIET_MS < SPARE_MS_MAX);
-/// Bytes that may be held beyond `maxmemory` before adding is refused for what freed jobs have left behind:
-/// the page that new jobs come to in each size, and what is not worth moving jobs.
+/// Bytes that may be held beyond `maxmemory` before adding is refused because of freed jobs: the page that new jobs
+/// come to in each size, and memory that is not worth moving jobs.
 pub const HELD_BYTES_BEYOND: u64 = 8 << 20;
 const _: () = assert!(SPARE_BYTES_MIN as u64 * 2 <= HELD_BYTES_BEYOND);
 
-/// Resident memory that is promised beside `maxmemory` and a tenth of it, bytes.
+/// Resident memory allowed in addition to `maxmemory` and a tenth of it, bytes.
 pub const RESIDENT_BYTES_BESIDE: u64 = 32 << 20;
 /// By how much less the allocator gives memory back, bytes; and a 32nd of `maxmemory`.
 pub const GIVE_BACK_LEFT_BYTES: u64 = 20 << 20;
@@ -23,17 +23,17 @@ pub const GIVE_BACK_LEFT_BYTES: u64 = 20 << 20;
 pub const REFUSE_LEFT_BYTES: u64 = 12 << 20;
 const _: () = assert!(REFUSE_LEFT_BYTES < GIVE_BACK_LEFT_BYTES);
 const _: () = assert!(GIVE_BACK_LEFT_BYTES < RESIDENT_BYTES_BESIDE);
-/// Resident memory is looked at when clients have sent and were sent so many bytes. A look takes about 2 µs; a turn
+/// Resident memory is checked when clients have sent and received this many bytes. A check takes about 2 µs; a turn
 /// reads a MiB at most.
 pub const RESIDENT_LOOK_BYTES: u64 = READ_BYTES_PER_TURN_ALL as u64;
-/// ... or after so long, µs.
+/// ... or after this long, µs.
 pub const RESIDENT_LOOK_US: u64 = 10_000;
-/// Where nothing was to be given back it is tried again after so long, µs,
+/// If nothing could be returned it is retried after this long, µs,
 pub const GIVE_BACK_AGAIN_US: u64 = 100_000;
 /// ... or when there is so much more, bytes.
 pub const GIVE_BACK_AGAIN_BYTES: u64 = 4 << 20;
 const _: () = assert!(GIVE_BACK_AGAIN_BYTES < GIVE_BACK_LEFT_BYTES - REFUSE_LEFT_BYTES);
-/// Requests wait at most so long for memory that is being given back, µs. 100 MiB take about 20 ms.
+/// Requests wait at most this long for memory that is being returned, µs. 100 MiB take about 20 ms.
 pub const GIVE_BACK_WAIT_US_MAX: u64 = 250_000;
 /// A second in which clients have sent and were sent less than [`RESIDENT_LOOK_BYTES`] is quiet, µs.
 pub const RESIDENT_QUIET_US: u64 = 1_000_000;
@@ -49,8 +49,8 @@ pub const LOG_SHARE: u64 = 64;
 pub const LOG_BYTES_MIN: usize = 256 << 10;
 /// See [`LOG_SHARE`].
 pub const LOG_BYTES_MAX: usize = 16 << 20;
-/// What a node of a cluster keeps of its log in memory for followers that are a little behind is this part of
-/// `maxmemory`, up to [`super::LOG_CACHE_BYTES`].
+/// The part of `maxmemory` for the log that a node of a cluster keeps in memory for followers that are slightly behind,
+/// up to [`super::LOG_CACHE_BYTES`].
 pub const LOG_CACHE_SHARE: u64 = 16;
 /// Policies that no job uses are kept up to this number, so that a queue that is empty after every
 /// job does not bind its policy again for every job.

@@ -1,7 +1,7 @@
-//! Every limit of the server in one place, with its reason. What can be configured is a default here.
+//! Every limit of the server in one place, with its reason. Configurable ones are defaults here.
 //!
-//! Here stands what users meet; in the files, what they do not: shares of a turn, what is kept back, what is
-//! waited for. Limits of which one has to be the greater say so to the compiler.
+//! This file has the limits that users can reach, the others those that they cannot: shares of a turn, reserves,
+//! intervals. Limits of which one has to be greater are compared at compile time.
 
 mod backup;
 mod cluster;
@@ -42,7 +42,7 @@ const _: () = assert!(ARGUMENTS_MAX as u64 / 2 > 3 * COUNT_MAX);
 
 /// Longest request line or header in bytes, as Redis has it: 64 KiB.
 ///
-/// It bounds what is buffered while the end of the line is awaited. A longer line whose end is
+/// It bounds what is buffered before the end of the line has arrived. A longer line whose end is
 /// already in the buffer is accepted, as in Redis.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
@@ -60,8 +60,8 @@ pub const UNAUTHENTICATED_ELEMENTS_MAX: u32 = 10;
 /// Longest bulk string in bytes before the client has authenticated, as in Redis.
 pub const UNAUTHENTICATED_BULK_BYTES_MAX: u32 = 16 * 1024;
 
-/// Most names that COMMAND DOCS and COMMAND INFO are asked for at once: more than there are commands.
-/// A command's documentation has up to 7 KB and the same name may stand there again and again.
+/// Most names in one COMMAND DOCS or COMMAND INFO: more than there are commands. A command's documentation has up to 7
+/// KB, and the same name may be repeated.
 pub const COMMAND_NAMES_MAX: usize = 1_000;
 
 /// Most steps of a backoff ladder.
@@ -73,7 +73,7 @@ pub const PRIORITY_MAX: u8 = 9;
 /// The greatest `rate` of a queue, deliveries per second.
 pub const RATE_MAX: u32 = 1_000_000;
 
-/// The priority of a job whose ADD names none.
+/// The priority of a job whose ADD gives none.
 pub const PRIORITY_DEFAULT: u8 = 5;
 const _: () = assert!(PRIORITY_DEFAULT <= PRIORITY_MAX);
 
@@ -88,8 +88,8 @@ pub const DELAY_MS_DEFAULT: u64 = 3_650 * DAY_MS;
 pub const DELAY_MS_MAX: u64 = 365_000 * DAY_MS;
 const _: () = assert!(DELAY_MS_DEFAULT < DELAY_MS_MAX);
 
-/// The least instant that `@` names, ms, but for 0: in 1973. What is less is a unix time in seconds, up to
-/// the year 5138.
+/// The smallest instant that `@` accepts, ms, except for 0: in 1973. Smaller values are unix seconds, up to the year
+/// 5138.
 pub const INSTANT_MS_MIN: u64 = 100_000_000_000;
 
 /// Default of `default-lease`, ms: 60s.
@@ -102,8 +102,8 @@ const _: () = assert!(LEASE_MS_DEFAULT < LEASE_MS_MAX_DEFAULT);
 /// How long totals and UNIQUE windows of an unused queue are kept, ms: 24h.
 pub const STATS_RETENTION_MS_DEFAULT: u64 = DAY_MS;
 
-/// Queues without a job whose totals are kept; beyond it the longest unused go before their time,
-/// so that names used once do not fill the memory.
+/// Queues without a job whose totals are kept; beyond it the longest unused are dropped early, so
+/// that names used once do not fill the memory.
 pub const IDLE_QUEUES_MAX: usize = 100_000;
 
 /// How long a dead job is kept, ms: 30d.
@@ -122,8 +122,8 @@ pub const TRANSACTION_ARGUMENTS_MAX: usize = 4 * ARGUMENTS_MAX;
 /// Entries that the commands of one EXEC may look at or take, by their counts: it cannot be
 /// interrupted. Each command is one more. About 30 ms at the worst.
 pub const TRANSACTION_COST_MAX: u64 = 3 * COUNT_MAX + TRANSACTION_COMMANDS_MAX as u64;
-/// Bytes that the replies in one EXEC may have beside the largest of them: it cannot be interrupted, and
-/// a MiB of fresh memory takes 0.6 ms to fill. Twice what LRANGE answers at the most.
+/// Bytes that the replies in one EXEC may have, not counting the largest of them: EXEC cannot be interrupted, and a MiB
+/// of fresh memory takes 0.6 ms to fill. Twice the most that LRANGE answers.
 pub const TRANSACTION_REPLY_BYTES_MAX: u64 = 32 << 20;
 
 /// Queues that one connection may WATCH: EXEC looks at each of them.
@@ -136,8 +136,9 @@ pub const DAY_MS: u64 = 86_400_000;
 // (3.2e13 ms) no sum leaves 53 bits, the range that every client's number type carries exactly.
 const _: () = assert!(DELAY_MS_MAX + 253_402_300_800_000 < 1 << 53);
 
-/// Bytes of ids and bodies in one reply: the job that reaches them is its last one, whatever COUNT says
-/// (RESERVE, PEEK, LPOP, LMPOP and their kin). So the first job always fits. A MiB of fresh memory takes 0.6 ms to fill, most of it in the kernel.
+/// Bytes of ids and bodies in one reply: the job that reaches them is its last one, whatever COUNT says (RESERVE, PEEK,
+/// LPOP, LMPOP and similar). So the first job always fits. A MiB of fresh memory takes 0.6 ms to fill, most of it in
+/// the kernel.
 pub const REPLY_BYTES_MAX: usize = 4 << 20;
 const _: () = assert!(TRANSACTION_REPLY_BYTES_MAX > REPLY_BYTES_MAX as u64);
 
@@ -186,8 +187,7 @@ pub const SUBSCRIPTIONS_PER_CLIENT_MAX: usize = 16_384;
 /// Channels that all clients together subscribe to. PUBSUB CHANNELS looks at all of them, in about 20 ms
 /// as the longest other command.
 pub const CHANNELS_MAX: usize = 262_144;
-/// Patterns that all clients together subscribe to. PUBLISH compares with each, 20 ns where the first
-/// byte tells.
+/// Patterns that all clients together subscribe to. PUBLISH compares with each, 20 ns if the first byte decides.
 pub const PATTERNS_MAX: usize = 16_384;
 /// Bytes that a PUBLISH compares with all patterns together, at the most, about a ns each: of a pattern each
 /// of its bytes twice, and of its longest piece between two stars each with each byte of a channel.

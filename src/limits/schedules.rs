@@ -35,7 +35,7 @@ pub const CATCHUP_MAX: u32 = 10_000;
 /// Largest COUNT of NEXT and EXPLAIN: a search takes 0.2 µs, one over many years 20 µs.
 pub const INSTANTS_MAX: u32 = 1_000;
 
-/// Occurrences of a schedule that are known by their ids, so that it can be told which are open.
+/// Occurrences of a schedule that are known by their ids, to report which are open.
 pub const OPEN_MAX: usize = 16;
 
 /// Names that one LIST looks at.
@@ -54,7 +54,7 @@ pub const OCCURRENCE_STEPS: u32 = 4;
 /// Bytes of a body whose copy counts as one step of passing time.
 pub const BODY_BYTES_PER_STEP: usize = 16 << 10;
 
-/// After so long it is tried again to make what is held, ms.
+/// After this long a held occurrence is retried, ms.
 pub const HELD_RETRY_MS: u64 = 1_000;
 
 /// Schedules that one look at a queue counts as held.
@@ -66,8 +66,8 @@ pub const ZONES_LOOKED_PER_TURN: u32 = 1_024;
 /// Missed occurrences that are noted for the log in a second; counted are all.
 pub const MISSED_NOTED_MAX: usize = 16;
 
-/// Entries of a folder of zone tables, of those below it too: the IANA database has 600 zones and some
-/// folders and lists. What has more, such as a home, is another folder than was meant.
+/// Entries of a folder of zone tables, including subfolders: the IANA database has 600 zones and some folders and
+/// lists. A folder with more, such as a home, is the wrong one.
 pub const ZONE_FILES_MAX: usize = 2_000;
 
 /// Folders within each other below such a folder; `America/Argentina/Ushuaia` is in the second.
@@ -83,6 +83,6 @@ pub const ZONE_FILE_BYTES_MAX: u64 = 1 << 20;
 pub const ZONE_TABLES_BYTES_MAX: u64 = 16 << 20;
 const _: () = assert!(ZONE_FILE_BYTES_MAX <= ZONE_TABLES_BYTES_MAX);
 
-/// How often it is looked whether there are newer tables, µs. They are published some times a year, often
-/// days before they have to be known, and seldom less than a day.
+/// How often newer tables are looked for, µs. They are published some times a year, often days before they apply, and
+/// seldom less than a day.
 pub const ZONES_LOOK_US: u64 = 3_600_000_000;

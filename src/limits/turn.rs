@@ -1,5 +1,5 @@
-//! A turn: every stage is bounded, so that no client and no herd holds the others up. Nobody meets these limits;
-//! what is beyond one of them waits for the next turn.
+//! A turn: every stage is bounded, so that no client and no queue delays the others. Users do not see these limits;
+//! work beyond one of them waits for the next turn.
 
 use super::COUNT_MAX;
 
@@ -8,15 +8,15 @@ use super::COUNT_MAX;
 pub const TICK_US: u64 = 1_000_000;
 /// While requests wait for the journal or the allocator to catch up: from one look at it to the next, µs.
 pub const FLOOD_LOOK_US: u64 = 1_000;
-/// Sockets that one look at the system tells of, at the least when there are more.
+/// Sockets that one system call reports, at least if there are more.
 pub const SOCKETS_LISTED_AT_ONCE: usize = 1_024;
-/// Queues looked at for a scrape in a turn: few, so that nobody waits for them.
+/// Queues examined for a scrape in a turn: few, so that no client waits for them.
 pub const SCRAPED_PER_TURN: u32 = 64;
 /// Queues looked at for the age of the oldest ready job in a turn.
 pub const OLDEST_READY_PER_TURN: u32 = 256;
 /// Turns in which that is done, in a tick.
 pub const OLDEST_READY_TURNS_PER_TICK: u32 = 64;
-/// So many are looked at when somebody asks.
+/// How many are examined at once on request.
 pub const OLDEST_READY_AT_ONCE: usize = 1_024;
 /// Two readings of the monotonic clock around those of the others lie no farther apart than this, µs,
 /// or the thread was interrupted in between and the pair says nothing.
@@ -27,9 +27,9 @@ pub const CLOCKS_TOGETHER_US: u64 = 50;
 pub const CLOCK_STEP_US: u64 = 1_000;
 const _: () = assert!(CLOCKS_TOGETHER_US < CLOCK_STEP_US && CLOCK_STEP_US < TICK_US);
 
-/// What INFO counts in the cost of an EXEC: it takes about 100 µs.
+/// INFO's part in the cost of an EXEC: it takes about 100 µs.
 pub const INFO_COST: u64 = 100;
-/// What CONFIG REWRITE counts in the cost of an EXEC: it writes a file.
+/// CONFIG REWRITE's part in the cost of an EXEC: it writes a file.
 pub const REWRITE_COST: u64 = COUNT_MAX;
 /// Receivers, and names of channels, that count as one entry in the cost of an EXEC.
 pub const TOPICS_PER_ENTRY: usize = 8;
@@ -61,29 +61,28 @@ pub const WRITE_BYTES_PER_TURN_ALL: usize = 1 << 20;
 const _: () = assert!(WRITE_BYTES_PER_TURN < WRITE_BYTES_PER_TURN_ALL);
 /// Clients written to in a turn, 4 to 8 µs each.
 pub const WRITES_PER_TURN: usize = 256;
-/// What is long for one client's commands in a turn, µs.
+/// When one client's commands in a turn count as long, µs.
 pub const HEAVY_US: u64 = 500;
 const _: () = assert!(HEAVY_US < COMMANDS_US_PER_TURN);
-/// A client whose commands took long in so many turns comes behind the others. One turn can be long
-/// because the machine did something else.
+/// A client whose commands were long in this many turns comes after the others. One turn can be
+/// long because the machine did something else.
 pub const HEAVY_TURNS: u32 = 2;
 /// Steps of passing time that requests may do in a turn: what has fallen due in the queues they name,
 /// and jobs past their TTL that they meet. About 1 ms; a RESERVE can name 10,000 queues.
 pub const SLACK_STEPS_PER_TURN: u32 = 4096;
-/// What a pattern of CONFIG GET counts in the cost of an EXEC: it takes about 13 µs.
+/// The part of a pattern of CONFIG GET in the cost of an EXEC: it takes about 13 µs.
 pub const CONFIG_PATTERN_COST: u64 = 16;
 /// Bytes that KEYS, SCAN and DELAY.SCAN compare with a pattern in a turn, about a ns each.
 pub const PATTERN_STEPS_PER_TURN: u64 = 1 << 20;
-/// What a body that is searched by DELAY.SCAN counts as in these, a cache miss or two, and how many of its bytes
-/// count as one: a KiB takes a tenth of a µs.
+/// The cost of a body that DELAY.SCAN searches, a cache miss or two, and how many of its bytes count as one: a KiB
+/// takes a tenth of a µs.
 pub const SEARCHED_JOB_STEPS: u64 = 128;
 /// See [`SEARCHED_JOB_STEPS`].
 pub const SEARCHED_BYTES_PER_STEP: u64 = 8;
 /// Queues that KEYS looks at in a turn, 0.3 µs each.
 pub const KEYS_PER_TURN: usize = 8192;
 const _: () = assert!(OLDEST_READY_AT_ONCE <= KEYS_PER_TURN);
-/// Queues that DELAY.QUEUES and DELAY.FIND look at in a turn, up to 0.5 µs each; one whose row is kept counts as
-/// five.
+/// Queues that DELAY.QUEUES and DELAY.FIND examine in a turn, up to 0.5 µs each; one whose row is kept counts as five.
 pub const ACROSS_PER_TURN: usize = 1_024;
 /// Purges of one queue whose memory is not freed yet; a further PURGE waits for the next turn.
 pub const PURGES_MAX: usize = 64;
@@ -96,7 +95,7 @@ pub const FORECAST_JOBS_PER_TURN: usize = 2_048;
 /// Spans in which FORECAST counts the occurrences of a schedule in a turn: a search and a counting each, 1 to 2 µs; with
 /// SPREAD 10 µs.
 pub const FORECAST_SPANS_PER_TURN: u32 = 256;
-/// Spans times schedules that one FORECAST looks at: some 10 s beside all else.
+/// Spans times schedules that one FORECAST examines: some 10 s alongside other work.
 pub const FORECAST_SPANS_MAX: u64 = 5_000_000;
 /// Ready jobs that one LRANGE, LINDEX, LPOS or LREM looks at, in one go. Jobs that lie in memory in their order take 13 ns
 /// each; those that became ready in another order than they were added, among two million and with cold
@@ -106,12 +105,12 @@ pub const LISTED_MAX: u64 = 20_000;
 pub const FORGOTTEN_PER_TURN: u32 = 1024;
 /// Unsent jobs that are looked at for that, in a turn; where there are more, no queue is forgotten. 0.2 ms.
 pub const UNSENT_LOOKED_AT: usize = 16_384;
-/// Steps of moving jobs together in a turn, about 0.3 µs each: what freed jobs have left behind is given back
-/// at some 100 MB a second, while a turn is 0.3 ms longer.
+/// Steps of moving jobs together in a turn, about 0.3 µs each: memory of freed jobs is returned at some 100 MB a
+/// second, while a turn is 0.3 ms longer.
 pub const TIDYING_STEPS_PER_TURN: u32 = 1_024;
 /// Connections accepted in a turn.
 pub const ACCEPTS_PER_TURN: usize = 64;
-/// Of those beyond `maxclients`: the last files are the journal's.
+/// For connections beyond `maxclients`: the last files belong to the journal.
 pub const ACCEPTS_BEYOND_MAX: usize = 8;
 /// Steps of passing time in a turn. A million jobs due in one ms are swept 1,024 steps at a time in 25 µs
 /// on average and 80 µs at p99; twice that keeps a turn of nothing else below 200 µs.
@@ -120,22 +119,22 @@ pub const ADVANCE_STEPS_PER_TURN: u32 = 2048;
 /// 0.3 ms of work. A million jobs of one instant, in a slot of 256 ms, are moved in that time if there is
 /// a turn every ms.
 pub const OPENING_STEPS_PER_TURN: u32 = 8192;
-/// Unread replies above which a client's requests wait until it has read some, as long as what it
-/// sends behind them is less than [`INPUT_HOLD_BYTES`]. Beyond that it may be one that writes all its
-/// requests before it reads: they run, and its replies pile up to `max-clients-memory`.
+/// Unread replies above which a client's requests wait until it has read some, as long as they are less than
+/// [`INPUT_HOLD_BYTES`]. Beyond that it may be one that writes all its requests before it reads: they run, and its
+/// replies pile up to `max-clients-memory`.
 pub const OUTPUT_HOLD_BYTES: usize = 1 << 20;
 /// Requests of a client that has more than its share of a turn above which no more are read from it.
 pub const INPUT_HOLD_BYTES: usize = 64 << 10;
-/// Replies to one client above which its further commands wait for the next turn. `max-clients-memory` is
-/// looked at behind each client's commands, so this and one reply are by how much it can be passed.
+/// Replies to one client above which its further commands wait for the next turn. `max-clients-memory` is checked after checked after
+/// each client's commands, so it can be exceeded by this and one reply.
 pub const OUTPUT_BYTES_PER_TURN: usize = 1 << 20;
 const _: () = assert!(OUTPUT_BYTES_PER_TURN <= OUTPUT_HOLD_BYTES);
-/// How long the wall clock must have stood beyond `max-clock-jump` before it is believed, µs: longer
-/// than a time service that has made a mistake takes to mend it.
+/// How long the wall clock must have been beyond `max-clock-jump` before it is trusted, µs: longer than a time service
+/// takes to correct its own mistake.
 pub const CLOCK_JUMP_STANDS_US: u64 = 60_000_000;
 const _: () = assert!(TICK_US < CLOCK_JUMP_STANDS_US);
-/// The process stood still if it did nothing for so much longer than it had meant to, µs: a suspended
-/// machine, swap, SIGSTOP, work that took long. A turn takes 2 ms.
+/// The process stood still if it did nothing for this much longer than intended, µs: a suspended machine, swap,
+/// SIGSTOP, long work. A turn takes 2 ms.
 pub const STANDSTILL_US: u64 = 50_000;
 const _: () = assert!(COMMANDS_US_PER_TURN < STANDSTILL_US && STANDSTILL_US < TICK_US);
 /// After that: how long what arrived meanwhile is heard before leases end again, ms, should there be no
@@ -152,7 +151,7 @@ pub const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Bytes of messages on their way, above which no commands run until some have been copied.
 pub const OUTBOX_BYTES_MAX: usize = 32 << 20;
 const _: () = assert!(DELIVERY_BYTES_PER_TURN < OUTBOX_BYTES_MAX);
-/// Each death makes up to so many older ones leave.
+/// Each death drops at most this many older ones.
 pub const DROPPED_PER_DEATH: u64 = 2;
 /// Timers moved per queue to find the next due time: few, so that a slice of queues stays short. Where
 /// they do not suffice the time is a lower bound.

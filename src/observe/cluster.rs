@@ -1,43 +1,41 @@
-//! A node's view of its cluster: what ROLE, HELLO, INFO, DELAY.CLUSTER, `/metrics` and the probes tell, each in its own
-//! words. Plain data, made from what the raft thread has published and the turn's own figures.
+//! A node's view of its cluster: the data of ROLE, HELLO, INFO, DELAY.CLUSTER, `/metrics` and the probes, each in its
+//! own words. Plain data, from the raft thread's status and the turn's own figures.
 
 use super::health;
 use super::info::Text;
-use crate::cluster::clocks::ClockStatus;
-use crate::cluster::directory::Node;
 use crate::cluster::driver::Status;
-use crate::cluster::freshness::as_of;
-use crate::cluster::health::Health;
 use crate::cluster::members::Members;
-use crate::cluster::names::{Address, Listed};
-use crate::cluster::output::Role;
-use crate::cluster::verify::{Found, Tally, Verification};
+use crate::cluster::members::directory::Node;
+use crate::cluster::members::names::{Address, Listed};
+use crate::cluster::peer::verify::{NodeVerdict, Verification, VerifyTally};
+use crate::cluster::raft::output::Role;
+use crate::cluster::timing::clocks::ClockStatus;
+use crate::cluster::timing::freshness::as_of;
+use crate::cluster::timing::health::Health;
 use crate::limits::{MAKES_WAY_US, REPLICA_PRIORITY_DEFAULT};
 use crate::time::Micros;
 use crate::words::words;
 
 /// See the module. Spans are as of when it was made.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClusterView {
     /// The cluster's id; none before it was founded, or joined.
     pub cluster: Option<u128>,
     /// This node's id and name.
     pub node: u64,
-    /// Its name.
     pub name: String,
     /// It decides: it was elected, and all that earlier leaders have left is applied.
     pub leads: bool,
-    /// What it is to Raft.
     pub role: RaftRole,
     /// Its engine is being read from base and log.
     pub loading: bool,
-    /// Until all listed nodes have been there once: who is missing, or what has to be mended.
+    /// Until all listed nodes have been online once: which are missing, or what has to be repaired.
     pub forming: Option<String>,
     /// Why a listed node cannot be taken in.
     pub conflict: Option<String>,
     /// The newest epoch, a term of Raft.
     pub epoch: u64,
-    /// Who leads, this node too.
+    /// The leader, which may be this node.
     pub leader: Option<u64>,
     /// The last index of this node's log.
     pub last: u64,
@@ -51,7 +49,7 @@ pub struct ClusterView {
     pub base: u64,
     /// All members, this node among them, in the order of their names.
     pub nodes: Vec<NodeView>,
-    /// Who is to be taken in: names, and where they should be.
+    /// The nodes to add: names and addresses.
     pub invited: Vec<Listed>,
     /// E, µs.
     pub election_us: u64,
@@ -59,20 +57,21 @@ pub struct ClusterView {
     pub leader_heard_us: Option<u64>,
     /// How long ago what a follower shows was all there was, at most, µs; nothing before it knows.
     pub read_age_us: Option<u64>,
-    /// Of a leader: for how long it may still answer reads by itself, µs.
+    /// For a leader: how long it may still answer reads by itself, µs.
     pub lease_us: Option<u64>,
-    /// Of a leader: how old the newest question is that a majority has answered, µs.
+    /// For a leader: the age of the newest question that a majority has answered, µs.
     pub quorum_us: Option<u64>,
-    /// How this node's wall clock stands to what most voters say; none before more than half of them have said it.
+    /// The distance of this node's wall clock from the majority's; none before more than half of the voters have
+    /// reported.
     pub clock: Option<ClockStatus>,
     /// Beyond this it is wrong, µs.
     pub max_skew_us: u64,
-    /// Of a leader: what it knows of what others hold, if it has asked.
+    /// For a leader: what it knows of the others' data, if it has asked.
     pub verified: Option<Verification>,
     /// Leadership is being handed over.
     pub transferring: bool,
-    /// The format in which whoever leads writes, as far as facts are applied; before the first of them the one that all
-    /// members read which are known.
+    /// The format in which the leader writes, as far as facts are applied; before the first of them the one that all
+    /// known members read.
     pub level: u32,
     /// Leaders seen since the start of the process.
     pub elections: u64,
@@ -80,7 +79,6 @@ pub struct ClusterView {
     pub reloads: u64,
     /// For how long no leader has been known here, µs; nothing while one is.
     pub leaderless_us: Option<u64>,
-    /// How well this node is.
     pub health: Health,
     /// It leads, and another node is to take over.
     pub makes_way: bool,
@@ -89,9 +87,7 @@ pub struct ClusterView {
 /// A member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeView {
-    /// Its id.
     pub id: u64,
-    /// Its name.
     pub name: String,
     /// Where clients reach it.
     pub client: Address,
@@ -99,7 +95,6 @@ pub struct NodeView {
     pub peer: Address,
     /// Where it answers as a Sentinel, if it does.
     pub sentinel: Option<Address>,
-    /// It has a vote.
     pub is_voter: bool,
     /// It has left: its name is still known.
     pub has_left: bool,
@@ -107,7 +102,7 @@ pub struct NodeView {
     pub matched: Option<u64>,
     /// It lacks what only a base has.
     pub needs_base: bool,
-    /// It was heard of within E. A follower hears of the leader alone; none: nobody knows here.
+    /// It was heard within E. A follower hears only the leader; none: unknown here.
     pub is_heard: Option<bool>,
     /// It is connected to this node, or is this node.
     pub is_connected: bool,
@@ -118,20 +113,19 @@ pub struct NodeView {
 }
 
 words! {
-    /// What a node is to Raft.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub enum RaftRole {
         /// It was elected.
         Leader = "leader",
         /// It asks for votes.
         Candidate = "candidate",
-        /// It follows, or waits to.
+        #[default]
         Follower = "follower",
     }
 }
 
 words! {
-    /// What a member is to the others.
+    /// The role of a member for the others.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum NodePart {
         /// It decides.
@@ -140,18 +134,16 @@ words! {
         Follower = "follower",
         /// It has none.
         Learner = "learner",
-        /// It is to be taken in, and was not there yet.
+        /// It is to be added, and has not connected yet.
         Invited = "invited",
-        /// It has left.
         Removed = "removed",
     }
 }
 
 words! {
-    /// How a member stands.
+    /// The state of a member.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum NodeState {
-        /// It is there.
         Online = "online",
         /// It waits, as all do, until the cluster is complete for the first time.
         Forming = "forming",
@@ -171,7 +163,7 @@ words! {
 words! {
     /// A follower's link to its leader, in Redis's words.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub enum Link {
+    pub enum LeaderLink {
         /// The leader was heard of lately.
         Connected = "connected",
         /// The jobs are being read.
@@ -181,7 +173,7 @@ words! {
     }
 }
 
-/// What a turn knows beside what the raft thread has published.
+/// What a turn knows in addition to what the raft thread has published.
 #[derive(Clone, Debug)]
 pub struct Own<'a> {
     /// Name and addresses of this node, for as long as it is no member.
@@ -201,7 +193,7 @@ pub struct Own<'a> {
     /// Until when the leader has its lease, and of when the newest question is that a majority has answered; 0 for
     /// none.
     pub lease: (u64, u64),
-    /// The clock by which all of these are told.
+    /// The clock of all of these.
     pub now: Micros,
 }
 
@@ -240,7 +232,7 @@ impl NodeView {
 }
 
 impl ClusterView {
-    /// Of a node that stands so. Cost: some allocations for each member.
+    /// From a node's status. Cost: some allocations for each member.
     pub fn of(status: &Status, own: &Own<'_>) -> ClusterView {
         let until_us = |at: u64| (at > 0).then(|| at.saturating_sub(own.now.0));
         let since_us = |at: u64| (at > 0).then(|| own.now.0.saturating_sub(at));
@@ -296,41 +288,14 @@ impl ClusterView {
         }
     }
 
-    /// Of a node that has just started: its journal is read, and it knows of nobody.
+    /// For a node that has just started: its journal is being loaded, and it knows no other node.
     pub fn begun(node: &Node, election_us: u64) -> ClusterView {
         ClusterView {
-            cluster: None,
-            node: 0,
             name: node.name.to_string(),
-            leads: false,
-            role: RaftRole::Follower,
             loading: true,
-            forming: None,
-            conflict: None,
-            epoch: 0,
-            leader: None,
-            last: 0,
-            committed: 0,
-            applied: 0,
-            first: 0,
-            base: 0,
-            nodes: Vec::new(),
-            invited: Vec::new(),
             election_us,
-            leader_heard_us: None,
-            read_age_us: None,
-            lease_us: None,
-            quorum_us: None,
-            clock: None,
-            max_skew_us: 0,
-            verified: None,
-            transferring: false,
             level: 1,
-            elections: 0,
-            reloads: 0,
-            leaderless_us: None,
-            health: Health::default(),
-            makes_way: false,
+            ..ClusterView::default()
         }
     }
 
@@ -375,21 +340,21 @@ impl ClusterView {
     }
 
     /// Whether a member holds what the leader holds, if that was asked.
-    pub fn found(&self, node: &NodeView) -> Option<Found> {
+    pub fn found(&self, node: &NodeView) -> Option<NodeVerdict> {
         self.verified.as_ref()?.found(node.id, self.node)
     }
 
-    /// How it stands with all that were asked what they hold; nothing if nobody was.
-    pub fn verified(&self) -> Option<(u64, Tally)> {
+    /// The result for all nodes whose data was compared; nothing without a comparison.
+    pub fn verified(&self) -> Option<(u64, VerifyTally)> {
         self.verified.as_ref().map(|asked| (asked.index, asked.tally(self.node)))
     }
 
     fn verified_word(&self) -> &'static str {
         match self.verified() {
             None => "no",
-            Some((_, Tally { running: 1.., .. })) => "running",
-            Some((_, Tally { differ: 1.., .. })) => "differ",
-            Some((_, Tally { missed: 1.., .. })) => "incomplete",
+            Some((_, VerifyTally { running: 1.., .. })) => "running",
+            Some((_, VerifyTally { differ: 1.., .. })) => "differ",
+            Some((_, VerifyTally { missed: 1.., .. })) => "incomplete",
             Some(_) => "same",
         }
     }
@@ -410,16 +375,16 @@ impl ClusterView {
         self.leads && self.lease_us.is_some_and(|us| us > 0)
     }
 
-    /// Of a follower: its link to its leader.
-    pub fn link(&self) -> Link {
+    /// For a follower: its link to its leader.
+    pub fn link(&self) -> LeaderLink {
         match self.is_led() {
-            _ if self.loading => Link::Sync,
-            true => Link::Connected,
-            false => Link::Connect,
+            _ if self.loading => LeaderLink::Sync,
+            true => LeaderLink::Connected,
+            false => LeaderLink::Connect,
         }
     }
 
-    /// Where clients reach the leader, as Redis tells it: `?` and 0 if none is known.
+    /// The leader's address for clients, in Redis's form: `?` and 0 if none is known.
     pub fn master(&self) -> (&str, u16) {
         let leader = self.nodes.iter().find(|node| Some(node.id) == self.leader);
         leader.map_or(("?", 0), |leader| (leader.client.host(), leader.client.port()))
@@ -440,7 +405,7 @@ impl ClusterView {
         self.nodes.iter().any(|node| node.id == self.node && node.has_left)
     }
 
-    /// What a member is to the others.
+    /// The role of a member for the others.
     pub fn part_of(&self, node: &NodeView) -> NodePart {
         match node.is_voter {
             _ if Some(node.id) == self.leader => NodePart::Leader,
@@ -450,7 +415,7 @@ impl ClusterView {
         }
     }
 
-    /// How a member stands.
+    /// The state of a member.
     pub fn state_of(&self, node: &NodeView) -> NodeState {
         match node.is_heard {
             _ if node.id == self.node && self.loading => NodeState::Loading,
@@ -468,7 +433,7 @@ impl ClusterView {
         if node.id == self.node { Some(self.last) } else { node.matched }
     }
 
-    /// How many entries of the leader's log a member lacks, if this node knows: on the leader of all, elsewhere of none.
+    /// How many entries of the leader's log a member lacks, if this node knows: the leader for all, others for none.
     pub fn behind(&self, node: &NodeView) -> Option<u64> {
         let index = self.index_of(node).filter(|_| self.leader == Some(self.node))?;
         Some(self.last.saturating_sub(index))
@@ -507,7 +472,7 @@ impl ClusterView {
             let state = if node.needs_base { "wait_bgsave" } else { "online" };
             let (host, port) = (node.client.host(), node.client.port());
             let offset = node.matched.unwrap_or(0);
-            // Whoever is listed was heard of within E, which is less than a second where nobody changes it.
+            // Listed nodes were heard within E, which is less than a second by default.
             let value = format!("ip={host},port={port},state={state},offset={offset},lag=0");
             text.line(&format!("slave{n}"), value);
         }
@@ -517,7 +482,7 @@ impl ClusterView {
         let (host, port) = self.master();
         let heard_s = self.leader_heard_us.map(|us| us / 1_000_000);
         let age_s = self.read_age_us.map(|us| us / 1_000_000);
-        let is_up = self.link() == Link::Connected;
+        let is_up = self.link() == LeaderLink::Connected;
         text.lines(&[
             ("role", &"slave"),
             ("master_host", &host),

@@ -2,10 +2,10 @@
 
 use crate::command::CommandSpec;
 use crate::engine::model::lateness::Histogram;
-use std::collections::HashMap;
+use crate::limits::{ERROR_CLASS_BYTES_MAX, ERROR_CLASSES_MAX};
+use std::collections::{BTreeMap, HashMap};
 use std::ptr;
 
-/// One command's counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CommandCounts {
     /// Times it ran.
@@ -23,8 +23,8 @@ pub struct CommandCounts {
 /// How long each took is kept in buckets of an eighth more or less: 512 bytes a command, and one more
 /// addition.
 ///
-/// A command is found by where its row of the table stands in memory. Pipelines repeat a command
-/// many times, so the one counted last is tried first: the usual count is a few additions.
+/// A command is found by the address of its row in the table. Pipelines repeat a command many
+/// times, so the last counted one is tried first: the usual count is a few additions.
 #[derive(Clone, Debug, Default)]
 pub struct CommandTotals {
     rows: Vec<(&'static CommandSpec, CommandCounts)>,
@@ -36,7 +36,6 @@ pub struct CommandTotals {
 }
 
 impl CommandTotals {
-    /// Counts a command that ran.
     pub fn ran(&mut self, spec: &'static CommandSpec, took_ns: u64, failed: bool) {
         let counts = self.row(spec);
         counts.calls += 1;
@@ -91,12 +90,63 @@ pub fn up_to_us(times: &Histogram) -> Vec<(u64, u64)> {
         // The last bucket has no end.
         let count = if step >= 22 { total } else { times.count_below(ns + 1) };
         if count > last {
-            // The greatest value that counts as so many, of two digits.
+            // The greatest value with the same two leading digits.
             all.push((ns * 129 / 128 / 1_000, count));
             last = count;
         }
     }
     all
+}
+
+// How often each class of error was answered.
+
+/// Error replies by the first word of their text.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorCounts {
+    by_class: BTreeMap<String, u64>,
+    total: u64,
+}
+
+impl ErrorCounts {
+    /// Counts an error reply by its text.
+    pub fn count(&mut self, text: &str) {
+        self.total += 1;
+        let class = text.split(' ').next().unwrap_or_default();
+        let own = !class.is_empty()
+            && class.len() <= ERROR_CLASS_BYTES_MAX
+            && class.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+        let class = if own { class } else { "ERR" };
+        if let Some(count) = self.by_class.get_mut(class) {
+            *count += 1;
+        } else if self.by_class.len() < ERROR_CLASSES_MAX {
+            self.by_class.insert(class.to_owned(), 1);
+        }
+    }
+
+    /// All error replies.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Classes with their counts, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.by_class.iter().map(|(class, count)| (class.as_str(), *count))
+    }
+}
+
+#[cfg(test)]
+mod errors_tests {
+    use super::*;
+
+    #[test]
+    fn counts_by_the_first_word() {
+        let mut errors = ErrorCounts::default();
+        for text in ["ERR a", "OOM b", "ERR c", "no class", ""] {
+            errors.count(text);
+        }
+        assert_eq!(errors.iter().collect::<Vec<_>>(), [("ERR", 4), ("OOM", 1)]);
+        assert_eq!(errors.total(), 5);
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! A node's health in words: for the log, probes, INFO and DELAY.CLUSTER.
 
-use crate::cluster::health::{Health, Why};
+use crate::cluster::timing::health::{Health, Why};
 
 /// One word: `well`, or what is wrong.
 pub fn word(health: &Health) -> &'static str {
     health.sick.map_or("well", |sick| sick.why.word())
 }
 
-/// What is wrong, with numbers, as far as it is so still.
+/// The current problem, with numbers.
 pub fn told(why: Why, health: &Health) -> String {
     let (waits_us, still_us) = (health.waits_us, health.stood_still_us);
     match why {
@@ -16,32 +16,31 @@ pub fn told(why: Why, health: &Health) -> String {
         }
         Why::DiskSlow if health.sync_us > 0 => {
             let ms = health.sync_us / 1_000;
-            format!(
-                "a write takes {ms} ms until its disk has it, several times as long as on other nodes"
-            )
+            format!("a write to its disk takes {ms} ms, several times as long as on other nodes")
         }
         Why::StandsStill if still_us > 0 => {
-            format!("its process stood still for {} of the last 10 s", seconds(still_us))
+            format!("its process stalled for {} of the last 10 s", seconds(still_us))
         }
         Why::DiskFull if !health.has_room => why.text().to_owned(),
-        why => format!("{}, or did less than 10 s ago", why.text()),
+        why => format!("{}, now or less than 10 s ago", why.text()),
     }
 }
 
-/// What somebody is to do about it.
+/// What to do about it.
 pub fn remedy(why: Why) -> &'static str {
     match why {
         Why::DiskHangs => {
-            "look at the disk (dmesg, iostat -x 1); if it does not come back, start the node elsewhere with an empty folder"
+            "check the disk (dmesg, iostat -x 1); if it does not recover, start the node elsewhere with an empty \
+             folder"
         }
         Why::DiskFull => {
-            "make room: look what else is on that disk (df, du), or let jobs be taken or deleted"
+            "free space: look what else is on that disk (df, du), or let consumers take jobs, or delete jobs"
         }
         Why::DiskSlow => {
-            "look what else uses the disk (iostat -x 1, a backup, a neighbour), or give the node a faster one"
+            "find what else uses the disk (iostat -x 1, a backup, a neighbour), or give the node a faster one"
         }
         Why::StandsStill => {
-            "look what keeps the process from its processor: a machine that is overcommitted or moved, swap, SIGSTOP"
+            "find what keeps the process off the processor: an overcommitted or migrating machine, swap, SIGSTOP"
         }
     }
 }
@@ -54,7 +53,7 @@ pub fn seconds(us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::health::Sick;
+    use crate::cluster::timing::health::Sick;
 
     #[test]
     fn each_cause_has_words_of_its_own_with_its_numbers_while_it_is_there() {
@@ -67,7 +66,7 @@ mod tests {
             ..Health::default()
         };
         for (why, part) in [
-            (Why::DiskFull, "has no room"),
+            (Why::DiskFull, "disk is full"),
             (Why::DiskHangs, "3.2 s"),
             (Why::DiskSlow, "412 ms"),
             (Why::StandsStill, "2.5 s of the last 10 s"),

@@ -4,9 +4,8 @@ use super::snapshot::Snapshot;
 use crate::engine::model::schedule::ScheduleCounts;
 use std::fmt::Write;
 
-/// What INFO tells of the process beside the counts.
+/// INFO's fields about the process, in addition to the counts.
 #[derive(Debug, Default)]
-#[allow(missing_docs, reason = "each is the INFO field of its name")]
 pub struct About<'a> {
     pub os: String,
     pub process_id: u32,
@@ -20,14 +19,14 @@ pub struct About<'a> {
     pub allocator: &'a str,
     /// A service manager started it and waits to hear from it.
     pub supervised: bool,
-    /// Of the thread that runs the turns.
+    /// For the thread that runs the turns.
     pub thread_processor_s: (f64, f64),
     /// On the port that answers as a Sentinel: what that says of its master.
     pub sentinel: Option<String>,
 }
 
-/// What there is to write.
-struct Facts<'a> {
+/// The data to write.
+struct InfoFacts<'a> {
     about: &'a About<'a>,
     all: &'a Snapshot,
 }
@@ -35,7 +34,7 @@ struct Facts<'a> {
 struct Section {
     name: &'static str,
     by_default: bool,
-    write: fn(&Facts<'_>, &mut Text),
+    write: fn(&InfoFacts<'_>, &mut Text),
 }
 
 /// Only a node of a cluster has it.
@@ -60,7 +59,6 @@ const SECTIONS: [Section; 15] = [
     Section { name: "Delay", by_default: true, write: delay },
 ];
 
-/// Those of a Sentinel.
 #[rustfmt::skip]
 const SENTINEL_SECTIONS: [Section; 5] = [
     Section { name: "Server", by_default: true, write: server },
@@ -72,7 +70,7 @@ const SENTINEL_SECTIONS: [Section; 5] = [
 
 /// The sections asked for, in the table's order; without any, the default ones.
 pub fn render(about: &About<'_>, all: &Snapshot, asked: &[&[u8]]) -> String {
-    let facts = Facts { about, all };
+    let facts = InfoFacts { about, all };
     let is = |word: &str| asked.iter().any(|a| a.eq_ignore_ascii_case(word.as_bytes()));
     let all = is("all") || is("everything");
     let default = asked.is_empty() || is("default");
@@ -92,7 +90,6 @@ pub fn render(about: &About<'_>, all: &Snapshot, asked: &[&[u8]]) -> String {
     text.0
 }
 
-/// INFO's text as it grows.
 #[derive(Debug, Default)]
 pub(super) struct Text(pub(super) String);
 
@@ -108,7 +105,7 @@ impl Text {
     }
 }
 
-fn server(facts: &Facts<'_>, text: &mut Text) {
+fn server(facts: &InfoFacts<'_>, text: &mut Text) {
     text.lines(&[
         ("redis_version", &crate::REDIS_VERSION),
         ("delayd_version", &crate::VERSION),
@@ -135,7 +132,7 @@ fn server(facts: &Facts<'_>, text: &mut Text) {
     ]);
 }
 
-fn clients(facts: &Facts<'_>, text: &mut Text) {
+fn clients(facts: &InfoFacts<'_>, text: &mut Text) {
     let blocked = facts.all.waiters + facts.all.journal_waiters + facts.all.postponed;
     text.lines(&[
         ("connected_clients", &facts.all.clients),
@@ -153,7 +150,7 @@ fn clients(facts: &Facts<'_>, text: &mut Text) {
     ]);
 }
 
-fn memory(facts: &Facts<'_>, text: &mut Text) {
+fn memory(facts: &InfoFacts<'_>, text: &mut Text) {
     let used = facts.all.engine_bytes + facts.all.clients_bytes;
     let peak = facts.all.memory_bytes_peak.max(used);
     let fragmentation = facts.all.memory_bytes_resident as f64 / used.max(1) as f64;
@@ -199,11 +196,11 @@ fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
 
-fn persistence(facts: &Facts<'_>, text: &mut Text) {
+fn persistence(facts: &InfoFacts<'_>, text: &mut Text) {
     facts.all.journal.write(facts.about.fsync, facts.all.now_us / 1_000_000, text);
 }
 
-fn stats(facts: &Facts<'_>, text: &mut Text) {
+fn stats(facts: &InfoFacts<'_>, text: &mut Text) {
     let (counters, rates) = (&facts.all.counters, &facts.all.rates);
     let kbps = |bytes: u64| bytes as f64 / 1024.0;
     text.lines(&[
@@ -239,7 +236,7 @@ fn stats(facts: &Facts<'_>, text: &mut Text) {
     ]);
 }
 
-fn sentinel(facts: &Facts<'_>, text: &mut Text) {
+fn sentinel(facts: &InfoFacts<'_>, text: &mut Text) {
     text.lines(&[
         ("sentinel_masters", &1),
         ("sentinel_tilt", &0),
@@ -251,11 +248,11 @@ fn sentinel(facts: &Facts<'_>, text: &mut Text) {
     ]);
 }
 
-fn raft(facts: &Facts<'_>, text: &mut Text) {
+fn raft(facts: &InfoFacts<'_>, text: &mut Text) {
     facts.all.cluster.iter().for_each(|view| view.write_raft(text));
 }
 
-fn replication(facts: &Facts<'_>, text: &mut Text) {
+fn replication(facts: &InfoFacts<'_>, text: &mut Text) {
     if let Some(view) = &facts.all.cluster {
         return view.write_replication(text);
     }
@@ -274,7 +271,7 @@ fn replication(facts: &Facts<'_>, text: &mut Text) {
     ]);
 }
 
-fn processor(facts: &Facts<'_>, text: &mut Text) {
+fn processor(facts: &InfoFacts<'_>, text: &mut Text) {
     let (system_s, user_s) = facts.all.processor_s;
     let (main_system_s, main_user_s) = facts.about.thread_processor_s;
     text.lines(&[
@@ -287,7 +284,7 @@ fn processor(facts: &Facts<'_>, text: &mut Text) {
     ]);
 }
 
-fn commandstats(facts: &Facts<'_>, text: &mut Text) {
+fn commandstats(facts: &InfoFacts<'_>, text: &mut Text) {
     for (name, counts) in facts.all.commands.sorted() {
         let took_us = counts.took_ns / 1_000;
         let each_us = counts.took_ns as f64 / 1_000.0 / counts.calls.max(1) as f64;
@@ -299,7 +296,7 @@ fn commandstats(facts: &Facts<'_>, text: &mut Text) {
     }
 }
 
-fn latencystats(facts: &Facts<'_>, text: &mut Text) {
+fn latencystats(facts: &InfoFacts<'_>, text: &mut Text) {
     for (name, times) in facts.all.commands.times() {
         let us = |permille| times.percentile(permille) as f64 / 1_000.0;
         let value = format!("p50={:.3},p99={:.3},p99.9={:.3}", us(500), us(990), us(999));
@@ -307,20 +304,20 @@ fn latencystats(facts: &Facts<'_>, text: &mut Text) {
     }
 }
 
-fn errorstats(facts: &Facts<'_>, text: &mut Text) {
+fn errorstats(facts: &InfoFacts<'_>, text: &mut Text) {
     for (class, count) in facts.all.errors.iter() {
         text.line(&format!("errorstat_{class}"), format_args!("count={count}"));
     }
 }
 
-fn keyspace(facts: &Facts<'_>, text: &mut Text) {
+fn keyspace(facts: &InfoFacts<'_>, text: &mut Text) {
     for (db, count) in facts.all.queues.iter().enumerate().filter(|(_, count)| **count > 0) {
         let value = format!("keys={count},expires=0,avg_ttl=0,subexpiry=0");
         text.line(&format!("db{db}"), value);
     }
 }
 
-fn delay(facts: &Facts<'_>, text: &mut Text) {
+fn delay(facts: &InfoFacts<'_>, text: &mut Text) {
     let [delayed, ready, leased, dead] = facts.all.jobs;
     let next = facts.all.next_wakeup_ms.map_or(-1, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
     let [ever_p50, ever_p99, ever_p999, ever_max] = facts.all.lateness_ever_us;

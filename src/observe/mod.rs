@@ -1,9 +1,8 @@
-//! What the server shows of itself: INFO, counts per command and per error class, the slow log.
-//! Nothing here changes anything; the server counts into it.
+//! The server's own data: INFO, counts per command and per error class, the slow log. Nothing here
+//! changes anything; the server counts into it.
 
 pub mod cluster;
 pub mod commands;
-pub mod errors;
 pub mod health;
 pub mod info;
 pub mod lateness;
@@ -14,13 +13,10 @@ pub mod rates;
 pub mod sentinel;
 pub mod slowlog;
 pub mod snapshot;
-pub mod window;
 
 /// Counts since the start or the last CONFIG RESETSTAT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Counters {
-    /// Connections accepted.
     pub connections: u64,
     /// Connections refused for `maxclients` or by protected mode.
     pub connections_rejected: u64,

@@ -1,7 +1,7 @@
 //! A command as MONITOR shows it.
 
 use crate::command::CommandSpec;
-use crate::command::spec::secret::{REDACTED, is_secret};
+use crate::command::spec::argument::{REDACTED, is_secret};
 use crate::ids::Db;
 use crate::limits::{MONITOR_ARGUMENT_BYTES_MAX, MONITOR_ARGUMENTS_MAX};
 use crate::time::Micros;
@@ -27,7 +27,6 @@ pub fn line(at: Micros, db: Db, addr: &str, spec: &CommandSpec, args: &[&[u8]]) 
     line
 }
 
-/// As Redis quotes.
 fn quote(arg: &[u8], line: &mut String) {
     line.push('"');
     for byte in arg.iter().take(MONITOR_ARGUMENT_BYTES_MAX) {

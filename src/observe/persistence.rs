@@ -1,14 +1,13 @@
-//! What the journal shows of itself.
+//! The journal's status.
 
 use super::info::Text;
 
-/// The journal as INFO, LASTSAVE and WAITAOF see it. The server keeps it up to date; one that is
-/// not enabled has nothing to tell.
+/// The journal for INFO, LASTSAVE and WAITAOF. The server updates it; without a journal it is
+/// empty.
 ///
-/// A *base* is a file with the whole state, behind which the log goes on. To users of Redis it is
-/// what BGSAVE makes and what BGREWRITEAOF makes, so both families of fields tell of it.
+/// A *base* is a file with the whole state, after which the log continues. To users of Redis it is
+/// the result of BGSAVE and of BGREWRITEAOF, so both families of fields show it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Persistence {
     /// There is a journal (`appendonly yes`).
     pub enabled: bool,
@@ -20,15 +19,14 @@ pub struct Persistence {
     pub committed: u64,
     /// Newest batch that is synced.
     pub durable: u64,
-    /// What clients wait for: the number of the newest batch of this process, and of the newest one that is safe.
-    /// Without a cluster they are indices.
+    /// The positions that clients wait for: the number of the newest batch of this process, and of the newest one that
+    /// is safe. Without a cluster they are indices.
     pub newest_batch: u64,
     pub safe_batch: u64,
     /// Facts since the newest base began.
     pub changes_since_base: u64,
     /// How many bases have begun since the start: the number of the running or the last one.
     pub bases_begun: u64,
-    /// How many of them became complete.
     pub bases_complete: u64,
     /// The running base began then, unix seconds.
     pub base_began_s: Option<u64>,
@@ -68,23 +66,22 @@ pub struct Persistence {
     pub syncs_pending: u64,
     /// Syncs under `everysec` that came later than they should, as the one before took long.
     pub syncs_delayed: u64,
-    pub trouble: Trouble,
-    /// What reads show may not be safe, and never will be until a restart.
+    pub trouble: JournalTrouble,
+    /// Data in reads may be unsafe, and stays so until a restart.
     pub reads_unsafe: bool,
 }
 
 /// How far the journal has been read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Loading {
     pub began_s: u64,
     pub total_bytes: u64,
     pub loaded_bytes: u64,
 }
 
-/// What can be wrong with the journal. The texts are causes, such as `No space left on device`.
+/// The troubles of the journal. The texts are causes, such as `No space left on device`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Trouble {
+pub enum JournalTrouble {
     /// Nothing.
     #[default]
     None,
@@ -95,12 +92,11 @@ pub enum Trouble {
 }
 
 impl Persistence {
-    /// What Redis calls the offset of replication: the index of the newest batch of the journal; 0 without one.
+    /// Redis's offset of replication: the index of the newest batch of the journal; 0 without one.
     pub fn offset(&self) -> u64 {
         if self.enabled { self.proposed } else { 0 }
     }
 
-    /// Whether this batch is safe.
     pub fn is_durable(&self, batch: u64) -> bool {
         self.enabled && self.safe_batch >= batch
     }
@@ -162,7 +158,7 @@ impl Persistence {
             ("aof_current_rewrite_time_sec", &running_s),
             ("aof_last_bgrewrite_status", &base_status),
             ("aof_rewrites", &self.bases_complete),
-            ("aof_last_write_status", &status(self.trouble == Trouble::None)),
+            ("aof_last_write_status", &status(self.trouble == JournalTrouble::None)),
         ]);
         if self.enabled {
             self.write_own(fsync, text);
@@ -178,13 +174,13 @@ impl Persistence {
         }
     }
 
-    /// What only a server with a journal has: Redis's fields, then our own.
+    /// Fields that only a server with a journal has: Redis's fields, then our own.
     fn write_own(&self, fsync: &str, text: &mut Text) {
         let (state, cause) = match &self.trouble {
             _ if self.loading.is_some() => ("loading", ""),
-            Trouble::None => ("ok", ""),
-            Trouble::Full(cause) => ("full", cause.as_str()),
-            Trouble::Failed(cause) => ("failed", cause.as_str()),
+            JournalTrouble::None => ("ok", ""),
+            JournalTrouble::Full(cause) => ("full", cause.as_str()),
+            JournalTrouble::Failed(cause) => ("failed", cause.as_str()),
         };
         text.lines(&[
             ("aof_current_size", &(self.base_bytes + self.log_bytes)),
@@ -222,7 +218,7 @@ impl Loading {
         self.loaded_bytes as f64 * 100.0 / self.total_bytes.max(1) as f64
     }
 
-    /// How long the rest takes at the speed so far, s. In the first second, which tells no speed: 1.
+    /// How long the rest takes at the speed so far, s. In the first second, which has no speed: 1.
     pub fn eta_s(&self, now_s: u64) -> u64 {
         let elapsed_s = now_s.saturating_sub(self.began_s);
         let left_bytes = self.total_bytes.saturating_sub(self.loaded_bytes);
@@ -301,7 +297,7 @@ mod tests {
             base_bytes: 500,
             log_bytes: 24,
             last_base_failure: Some("no\r\nroom".to_owned()),
-            trouble: Trouble::Full("No space left on device".to_owned()),
+            trouble: JournalTrouble::Full("No space left on device".to_owned()),
             ..Persistence::default()
         };
         let text = rendered(&journal);

@@ -1,4 +1,4 @@
-//! Commands and bytes per second of late.
+//! Recent commands and bytes per second.
 
 use crate::limits::RATE_SAMPLE_US;
 use std::collections::VecDeque;
@@ -6,9 +6,7 @@ use std::collections::VecDeque;
 /// Samples kept: with one in 100 ms, the last second and a half.
 const SAMPLES: usize = 16;
 
-/// Totals at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Totals {
     pub commands: u64,
     pub input_bytes: u64,

@@ -1,14 +1,12 @@
 //! The slow log: the latest commands that took longer than `slowlog-log-slower-than`.
 
 use crate::command::CommandSpec;
-use crate::command::spec::secret::{REDACTED, is_secret};
+use crate::command::spec::argument::{REDACTED, is_secret};
 use crate::limits::{SLOW_LOG_ARGUMENT_BYTES_MAX, SLOW_LOG_ARGUMENTS_MAX};
 use std::collections::VecDeque;
 
-/// One slow command.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub struct Entry {
+pub struct SlowEntry {
     /// Its number, never used twice.
     pub id: u64,
     pub at_s: u64,
@@ -19,31 +17,37 @@ pub struct Entry {
     pub name: Vec<u8>,
 }
 
-impl Entry {
-    /// A command that took so long; the client's name is missing, and its number.
-    pub fn new(at_s: u64, spec: &CommandSpec, args: &[&[u8]], addr: String, took_ns: u64) -> Entry {
+impl SlowEntry {
+    /// A command that took this long, without the client's name and number.
+    pub fn new(
+        at_s: u64,
+        spec: &CommandSpec,
+        args: &[&[u8]],
+        addr: String,
+        took_ns: u64,
+    ) -> SlowEntry {
         let (args, took_us) = (cut(spec, args), took_ns / 1_000);
-        Entry { id: 0, at_s, took_us, args, addr, name: Vec::new() }
+        SlowEntry { id: 0, at_s, took_us, args, addr, name: Vec::new() }
     }
 
-    /// What it takes in memory, about.
+    /// Its approximate memory.
     fn bytes(&self) -> usize {
         let args = self.args.iter().map(|arg| size_of::<Vec<u8>>() + arg.capacity()).sum::<usize>();
-        size_of::<Entry>() + args + self.addr.capacity() + self.name.capacity()
+        size_of::<SlowEntry>() + args + self.addr.capacity() + self.name.capacity()
     }
 }
 
 /// The newest entries, newest first.
 #[derive(Debug, Default)]
 pub struct SlowLog {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<SlowEntry>,
     bytes: usize,
     next_id: u64,
 }
 
 impl SlowLog {
     /// Adds an entry; its `id` is given here. The oldest beyond `len_max` entries and `bytes_max` leave.
-    pub fn add(&mut self, mut entry: Entry, len_max: usize, bytes_max: usize) {
+    pub fn add(&mut self, mut entry: SlowEntry, len_max: usize, bytes_max: usize) {
         entry.id = self.next_id;
         self.next_id += 1;
         self.bytes += entry.bytes();
@@ -55,11 +59,10 @@ impl SlowLog {
     }
 
     /// The newest `count` entries, newest first.
-    pub fn newest(&self, count: usize) -> impl Iterator<Item = &Entry> {
+    pub fn newest(&self, count: usize) -> impl Iterator<Item = &SlowEntry> {
         self.entries.iter().take(count)
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -75,7 +78,7 @@ impl SlowLog {
     }
 }
 
-/// What an entry keeps of a command; secrets are hidden.
+/// The stored form of a command; secrets are hidden.
 fn cut(spec: &CommandSpec, args: &[&[u8]]) -> Vec<Vec<u8>> {
     let kept =
         if args.len() > SLOW_LOG_ARGUMENTS_MAX { SLOW_LOG_ARGUMENTS_MAX - 1 } else { args.len() };
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
     use crate::command::table;
 
-    /// What is kept of `args`, the first of which may be another name of the command.
+    /// The part of `args` that is kept; the first of them may be an alias of the command.
     fn shown(name: &str, args: &[&[u8]]) -> Vec<String> {
         let spec = table::find(name.as_bytes()).unwrap();
         cut(spec, args).iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect()
@@ -142,7 +145,7 @@ mod tests {
     #[test]
     fn the_oldest_leave_and_numbers_go_on() {
         let mut log = SlowLog::default();
-        let entry = |at_s| Entry {
+        let entry = |at_s| SlowEntry {
             id: 0,
             at_s,
             took_us: 1,
@@ -157,8 +160,8 @@ mod tests {
         assert_eq!(log.newest(1).next().unwrap().id, 5);
         log.add(entry(9), 0, usize::MAX);
         assert!(log.is_empty() && log.bytes == 0);
-        // Ten of them have so many bytes.
-        (0..1_000).for_each(|at_s| log.add(entry(at_s), 100, 10 * size_of::<Entry>()));
+        // The size of ten of them.
+        (0..1_000).for_each(|at_s| log.add(entry(at_s), 100, 10 * size_of::<SlowEntry>()));
         assert_eq!((log.len(), log.newest(1).next().unwrap().at_s), (10, 999));
     }
 }

@@ -4,11 +4,11 @@
 use super::Counters;
 use super::cluster::ClusterView;
 use super::commands::CommandTotals;
-use super::errors::ErrorCounts;
 use super::persistence::Persistence;
 use super::rates;
 use crate::engine::model::schedule::ScheduleCounts;
-use crate::engine::watch::tally::Tally;
+use crate::engine::observe::tally::Tally;
+use crate::observe::commands::ErrorCounts;
 
 /// Which tables of time zones are used.
 #[derive(Clone, Debug, Default)]
@@ -23,10 +23,6 @@ pub struct ZonesFrom {
 
 /// See the module. Plain data: it may be sent to another thread.
 #[derive(Clone, Debug, Default)]
-#[allow(
-    missing_docs,
-    reason = "what has no words here is the INFO field or the metric of its name"
-)]
 pub struct Snapshot {
     pub now_us: u64,
     pub start_us: u64,
@@ -35,11 +31,9 @@ pub struct Snapshot {
     /// Delayed, ready, leased, dead.
     pub jobs: [u64; 4],
     pub waiters: u64,
-    /// Of them, those that have a deadline.
     pub deadlines: u64,
     /// Queue names that are waited for.
     pub awaited: u64,
-    /// Clients that wait for the journal.
     pub journal_waiters: u64,
     /// As far as is known without looking at all queues.
     pub oldest_ready_age_ms: Option<u64>,
@@ -54,17 +48,17 @@ pub struct Snapshot {
     pub clients_max: u64,
     /// Clients that watch queues.
     pub watching: u64,
-    /// Clients whose commands CLIENT PAUSE keeps back.
+    /// Clients whose commands CLIENT PAUSE holds back.
     pub postponed: u64,
     /// Clients that have subscribed to something.
     pub subscribers: u64,
-    /// Channels and patterns that somebody has subscribed to.
+    /// Channels and patterns with subscribers.
     pub topics: [usize; 2],
     pub counters: Counters,
     pub rates: rates::Totals,
     pub commands: CommandTotals,
     pub errors: ErrorCounts,
-    /// What users were denied: passwords, commands, keys, channels.
+    /// Denials of users: passwords, commands, keys, channels.
     pub denials: [u64; 4],
     pub engine_bytes: u64,
     /// Bytes that jobs take more once all have been delivered.
@@ -85,6 +79,6 @@ pub struct Snapshot {
     pub clock_doubted_us: u64,
     pub standstills: u64,
     pub standstill_us: u64,
-    /// What there is to tell of the cluster, of a node of one.
+    /// The state of the cluster, on a node of one.
     pub cluster: Option<Box<ClusterView>>,
 }

@@ -1,13 +1,12 @@
 //! Messages on their way to their receivers.
 
-use super::Kind;
+use super::SubscriptionKind;
 use crate::ids::ClientId;
 use crate::limits::MESSAGE_BYTES;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A message and whom it goes to.
 #[derive(Debug)]
 pub struct Message {
     /// All receivers at the time of publishing.
@@ -16,7 +15,7 @@ pub struct Message {
     pub next: usize,
     /// Its first byte in RESP2 and in RESP3.
     pub heads: [u8; 2],
-    /// What follows the first byte and is this receiver list's own: whom it is for, and by which name.
+    /// The part after the first byte, specific to this receiver list: its receivers, and the name.
     pub body: Bytes,
     /// The payload, which all messages of one PUBLISH share: a thousand patterns may match a
     /// message of 16 MB.
@@ -25,23 +24,21 @@ pub struct Message {
     pub subject: Subject,
     /// It leaves no earlier than the replies of this turn.
     pub turn: u64,
-    /// How often anybody had unsubscribed when it was posted.
+    /// How often subscriptions had ended when it was posted.
     pub departures: u64,
-    /// The client that published it.
     pub publisher: Option<ClientId>,
 }
 
-/// Why somebody gets a message.
+/// Why a client gets a message.
 #[derive(Debug)]
 pub enum Subject {
     /// A command that ran, for those that monitor.
     Command,
     /// A subscription.
-    Topic(Kind, Box<[u8]>),
+    Topic(SubscriptionKind, Box<[u8]>),
 }
 
 impl Message {
-    /// The next one it goes to.
     pub fn next_receiver(&mut self) -> Option<ClientId> {
         let client = self.to.get(self.next).copied()?;
         self.next += 1;
@@ -53,12 +50,11 @@ impl Message {
         self.next == self.to.len()
     }
 
-    /// Its bytes on the wire.
     pub fn wire_bytes(&self) -> usize {
         1 + self.body.len() + self.tail.len()
     }
 
-    /// What it holds, with the whole of what it shares.
+    /// Its memory, including everything it shares.
     fn bytes(&self) -> usize {
         self.wire_bytes() + MESSAGE_BYTES
     }
@@ -96,12 +92,11 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Bytes held for them.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Forgets those that wait for replies of turns behind `turn`.
+    /// Drops messages that wait for replies of turns after `turn`.
     pub fn drop_after(&mut self, turn: u64) {
         self.messages.retain(|message| message.turn <= turn);
         self.bytes = self.messages.iter().map(Message::bytes).sum();

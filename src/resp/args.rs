@@ -41,7 +41,7 @@ impl<'a> Args<'a> {
         self.spans.len()
     }
 
-    /// Whether there is none, which holds only while no command is finished.
+    /// Whether there are none, which holds only while no command is finished.
     pub fn is_empty(self) -> bool {
         self.spans.is_empty()
     }

@@ -5,11 +5,11 @@ use bytes::{Buf, BytesMut};
 use super::args::{Args, Span};
 use super::error::ProtocolError;
 use super::inline;
-use super::limits::{
+use super::number::parse_i64;
+use crate::resp::error::{
     ELEMENTS_MAX, FrameLimits, LINE_BYTES_MAX, UNAUTHENTICATED_BULK_BYTES_MAX,
     UNAUTHENTICATED_ELEMENTS_MAX,
 };
-use super::number::parse_i64;
 
 /// Spans kept allocated between commands: 8 KiB per connection. A larger batch gives its back.
 const SPANS_KEPT: usize = 1024;
@@ -17,10 +17,10 @@ const SPANS_KEPT: usize = 1024;
 /// The least [`Framer::wanted`] asks for when it knows that more is coming.
 const WANTED_BYTES_STEP: usize = 64 * 1024;
 
-/// What [`Framer::next`] found at the start of the buffer.
+/// The result of [`Framer::next`] at the start of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Frame {
+pub enum Framed {
     /// No whole request yet: read more, then ask again.
     Incomplete,
     /// A whole command: read [`Framer::args`], then [`Framer::consume`] it.
@@ -52,29 +52,29 @@ pub enum Frame {
 ///
 /// ```
 /// use bytes::BytesMut;
-/// use delayd::resp::{Frame, FrameLimits, Framer};
+/// use delayd::resp::{Framed, FrameLimits, Framer};
 ///
 /// let limits = FrameLimits::DEFAULT;
 /// let mut framer = Framer::new();
 /// let mut buf = BytesMut::from("PING 'a b'\r\n*1\r\n$4\r\nQU");
 ///
-/// assert_eq!(framer.next(&mut buf, &limits), Frame::Command);
+/// assert_eq!(framer.next(&mut buf, &limits), Framed::Command);
 /// assert_eq!(framer.args(&buf).get(1).and_then(|arg| arg.bytes()), Some(&b"a b"[..]));
 /// framer.consume(&mut buf);
 ///
-/// assert_eq!(framer.next(&mut buf, &limits), Frame::Incomplete);
+/// assert_eq!(framer.next(&mut buf, &limits), Framed::Incomplete);
 /// buf.extend_from_slice(b"IT\r\n");
-/// assert_eq!(framer.next(&mut buf, &limits), Frame::Command);
+/// assert_eq!(framer.next(&mut buf, &limits), Framed::Command);
 /// ```
 #[derive(Debug, Default)]
 pub struct Framer {
-    state: State,
+    state: FramerState,
     /// Start of the first byte not yet understood, from the start of the buffer.
     at: usize,
     /// Up to here the search for the end of the line that starts at `at` has come. Smaller than
     /// `at`: not begun.
     searched: usize,
-    /// Elements whose end is still to come.
+    /// Elements that are not complete yet.
     elements_left: u32,
     /// Bytes of this request that count against `command_bytes_max`: all but discarded ones.
     counted: usize,
@@ -88,7 +88,7 @@ pub struct Framer {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-enum State {
+enum FramerState {
     /// Between requests.
     #[default]
     Start,
@@ -96,13 +96,13 @@ enum State {
     Header,
     /// Within an array: `len` bytes and their line end are awaited at `at`.
     Bulk { len: u32 },
-    /// Within an array: `left` more bytes of an oversized element, line end included, are to be
-    /// thrown away on arrival.
+    /// Within an array: `left` more bytes of an oversized element, line end included, must be
+    /// discarded on arrival.
     Discard { left: usize },
     /// A command is complete and ends at `at`.
     Complete,
-    /// The connection is over; the verdict stands.
-    Over(Frame),
+    /// The connection is over; the verdict is final.
+    Over(Framed),
 }
 
 /// Where discarded bytes begin in the buffer, and the element after which they do.
@@ -118,32 +118,32 @@ impl Framer {
         Self::default()
     }
 
-    /// Looks for the next request in `buf`, which must be the same buffer each time, changed by
-    /// nobody but the reader appending to it and this framer.
+    /// Looks for the next request in `buf`, which must be the same buffer each time, changed only
+    /// by the reader appending to it and by this framer.
     ///
     /// Empty lines and arrays of no or negative length are skipped, as in Redis. A command not yet
     /// consumed is reported again, and so is the end of the connection. May cut off bytes at the end
     /// of `buf` that belong to an oversized argument.
-    pub fn next(&mut self, buf: &mut BytesMut, limits: &FrameLimits) -> Frame {
+    pub fn next(&mut self, buf: &mut BytesMut, limits: &FrameLimits) -> Framed {
         let frame = match self.state {
-            State::Complete => return Frame::Command,
-            State::Over(frame) => return frame,
-            State::Start => self.start(buf, limits),
+            FramerState::Complete => return Framed::Command,
+            FramerState::Over(frame) => return frame,
+            FramerState::Start => self.start(buf, limits),
             _ => self.elements(buf, limits),
         };
         match frame {
             Ok(true) if self.is_attack(buf) => {
-                self.state = State::Over(Frame::Attack);
-                Frame::Attack
+                self.state = FramerState::Over(Framed::Attack);
+                Framed::Attack
             }
             Ok(true) => {
-                self.state = State::Complete;
-                Frame::Command
+                self.state = FramerState::Complete;
+                Framed::Command
             }
-            Ok(false) => Frame::Incomplete,
+            Ok(false) => Framed::Incomplete,
             Err(error) => {
-                self.state = State::Over(Frame::Error(error));
-                Frame::Error(error)
+                self.state = FramerState::Over(Framed::Error(error));
+                Framed::Error(error)
             }
         }
     }
@@ -152,7 +152,7 @@ impl Framer {
     #[inline]
     pub fn args<'a>(&'a self, buf: &'a [u8]) -> Args<'a> {
         match self.state {
-            State::Complete => Args::new(buf, &self.spans),
+            FramerState::Complete => Args::new(buf, &self.spans),
             _ => Args::new(buf, &[]),
         }
     }
@@ -161,10 +161,10 @@ impl Framer {
     /// they are until the buffer needs the room. Without a finished command, does nothing.
     #[inline]
     pub fn consume(&mut self, buf: &mut BytesMut) {
-        if let State::Complete = self.state {
+        if let FramerState::Complete = self.state {
             buf.advance(self.at);
             self.reset();
-            self.state = State::Start;
+            self.state = FramerState::Start;
         }
     }
 
@@ -176,12 +176,12 @@ impl Framer {
     /// reservations.
     pub fn wanted(&self, buf: &BytesMut) -> usize {
         match self.state {
-            State::Bulk { len } => {
+            FramerState::Bulk { len } => {
                 let arrived = buf.len().saturating_sub(self.at);
                 let missing = (len as usize + 2).saturating_sub(arrived);
                 missing.min(arrived.max(WANTED_BYTES_STEP))
             }
-            State::Discard { left } => left.min(WANTED_BYTES_STEP),
+            FramerState::Discard { left } => left.min(WANTED_BYTES_STEP),
             _ => 0,
         }
     }
@@ -199,7 +199,7 @@ impl Framer {
                         self.at = end;
                         self.counted = end;
                         self.elements_left = elements;
-                        self.state = State::Header;
+                        self.state = FramerState::Header;
                         return self.elements(buf, limits);
                     }
                     self.at = end;
@@ -247,7 +247,7 @@ impl Framer {
         }
     }
 
-    /// Splits an inline command, if its line end has come. `at` is then behind it.
+    /// Splits an inline command, if its line end has arrived. `at` is then after it.
     fn inline_line(
         &mut self,
         buf: &mut BytesMut,
@@ -288,8 +288,8 @@ impl Framer {
     fn scan(&mut self, buf: &[u8], limits: &FrameLimits) -> Result<bool, ProtocolError> {
         loop {
             let len = match self.state {
-                State::Bulk { len } => len,
-                State::Discard { left } => {
+                FramerState::Bulk { len } => len,
+                FramerState::Discard { left } => {
                     if !self.discard(buf, left) {
                         return Ok(false);
                     }
@@ -309,7 +309,7 @@ impl Framer {
                     if len > limits.argument_bytes_max {
                         self.spans.push(Span::discarded(len));
                         self.check_counted(0, limits)?;
-                        self.state = State::Discard { left: len as usize + 2 };
+                        self.state = FramerState::Discard { left: len as usize + 2 };
                         continue;
                     }
                     self.check_counted(len as usize + 2, limits)?;
@@ -318,7 +318,7 @@ impl Framer {
             };
             let end = self.at + len as usize + 2;
             if buf.len() < end {
-                self.state = State::Bulk { len };
+                self.state = FramerState::Bulk { len };
                 return Ok(false);
             }
             // Like Redis, this steps over the two bytes after a bulk string without a look: a wrong
@@ -327,7 +327,7 @@ impl Framer {
             self.counted += len as usize + 2;
             self.at = end;
             self.elements_left -= 1;
-            self.state = State::Header;
+            self.state = FramerState::Header;
         }
     }
 
@@ -472,11 +472,11 @@ impl Framer {
         }
         self.at += here;
         if here < left {
-            self.state = State::Discard { left: left - here };
+            self.state = FramerState::Discard { left: left - here };
             return false;
         }
         self.elements_left -= 1;
-        self.state = State::Header;
+        self.state = FramerState::Header;
         true
     }
 
@@ -577,9 +577,9 @@ mod tests {
     use super::*;
 
     /// Feeds `data` in reads of `piece_bytes`; returns the last outcome and the bytes looked at.
-    fn feed(data: &[u8], piece_bytes: usize) -> (Frame, usize) {
+    fn feed(data: &[u8], piece_bytes: usize) -> (Framed, usize) {
         let (mut framer, mut buf) = (Framer::new(), BytesMut::new());
-        let mut last = Frame::Incomplete;
+        let mut last = Framed::Incomplete;
         for piece in data.chunks(piece_bytes) {
             buf.extend_from_slice(piece);
             last = framer.next(&mut buf, &FrameLimits::DEFAULT);
@@ -594,7 +594,7 @@ mod tests {
         let data = [&b"*400000\r\n"[..], &element.repeat(400_000)].concat();
         let pieces = data.len().div_ceil(16 * 1024);
         let (last, looked_at) = feed(&data, 16 * 1024);
-        assert_eq!(last, Frame::Command);
+        assert_eq!(last, Framed::Command);
         assert!(looked_at <= (400_000 + pieces) * 16, "{looked_at} bytes in {pieces} reads");
     }
 
@@ -616,7 +616,7 @@ mod tests {
         for (args, kept) in [(SPANS_KEPT, true), (SPANS_KEPT + 1, false)] {
             let mut buf = BytesMut::from("a ".repeat(args).as_bytes());
             buf.extend_from_slice(b"\n");
-            assert_eq!(framer.next(&mut buf, &limits), Frame::Command);
+            assert_eq!(framer.next(&mut buf, &limits), Framed::Command);
             assert_eq!(framer.args(&buf).len(), args);
             framer.consume(&mut buf);
             assert_eq!(framer.spans.capacity() > 0, kept);

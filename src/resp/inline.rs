@@ -5,10 +5,10 @@ use super::error::ProtocolError;
 
 /// Splits the line `buf[..end]` (no line end) into arguments as Redis does.
 ///
-/// Arguments are separated by blanks. In `"..."`, `\n \r \t \b \a`, `\xHH` and a backslash before
+/// Arguments are separated by spaces. In `"..."`, `\n \r \t \b \a`, `\xHH` and a backslash before
 /// any other byte are resolved; in `'...'` only `\'` is. A quote may open in the middle of an
-/// argument (`a"b c"` is `ab c`) but must be followed by a blank or the end where it closes. Unlike
-/// in Redis, whose strings end there, a NUL byte is a byte like any other.
+/// argument (`a"b c"` is `ab c`) but must be followed by a space or the end where it closes. Unlike
+/// in Redis, whose strings end there, a NUL byte is an ordinary byte.
 ///
 /// The unquoted bytes are written over the line itself. Resolving never grows: every output byte
 /// takes at least one input byte and each opening quote takes one more, so the write position never
@@ -19,7 +19,7 @@ pub(super) fn split(
     argument_bytes_max: u32,
     spans: &mut Vec<Span>,
 ) -> Result<(), ProtocolError> {
-    let mut line = Line { bytes: &mut buf[..end as usize], read: 0, write: 0 };
+    let mut line = LineCursor { bytes: &mut buf[..end as usize], read: 0, write: 0 };
     loop {
         while line.peek(0).is_some_and(is_space) {
             line.read += 1;
@@ -39,13 +39,13 @@ pub(super) fn split(
     }
 }
 
-struct Line<'a> {
+struct LineCursor<'a> {
     bytes: &'a mut [u8],
     read: usize,
     write: usize,
 }
 
-impl Line<'_> {
+impl LineCursor<'_> {
     /// Reads one argument from its first byte to the separator after it.
     fn argument(&mut self) -> Result<(), ProtocolError> {
         while let Some(byte) = self.peek(0) {

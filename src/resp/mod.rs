@@ -9,19 +9,20 @@
 //! `redis-protocol` decodes nested frames by recursion, without limits, from the first byte each
 //! time; it serves as the oracle in tests and encodes the less frequent reply types.
 
+#![warn(missing_docs)]
+
 mod args;
 mod error;
 mod framer;
 mod inline;
-mod limits;
 mod number;
 mod reply;
 
-pub use args::{Arg, Args};
-pub use error::ProtocolError;
-pub use framer::{Frame, Framer};
-pub use limits::{
+pub use crate::resp::error::{
     ELEMENTS_MAX, FrameLimits, LINE_BYTES_MAX, UNAUTHENTICATED_BULK_BYTES_MAX,
     UNAUTHENTICATED_ELEMENTS_MAX,
 };
+pub use args::{Arg, Args};
+pub use error::ProtocolError;
+pub use framer::{Framed, Framer};
 pub use reply::{Encoder, Protocol};

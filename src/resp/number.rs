@@ -19,7 +19,7 @@ pub(super) fn parse_i64(text: &[u8]) -> Option<i64> {
 /// header line, so that a line is copied into the buffer in one piece.
 ///
 /// `redis-protocol` sizes a number by the floating-point logarithm, which takes
-/// 999,999,999,999,999,999 for 19 digits and leaves a NUL byte behind its 18.
+/// 999,999,999,999,999,999 for 19 digits and leaves a NUL byte after its 18.
 pub(super) struct Decimal {
     /// The kind of the line, 20 digits or 19 and a sign, flush right, and the line end.
     bytes: [u8; LINE_BYTES],
@@ -89,21 +89,8 @@ mod tests {
             assert_eq!(parse_i64(text.as_bytes()), Some(value), "{text}");
         }
         for text in [
-            "",
-            "-",
-            "+4",
-            "04",
-            "00",
-            "-0",
-            "-04",
-            " 4",
-            "4 ",
-            "4a",
-            "--4",
-            "0x4",
-            "9223372036854775808",
-            "-9223372036854775809",
-            "111111111111111111111111",
+            "", "-", "+4", "04", "00", "-0", "-04", " 4", "4 ", "4a", "--4", "0x4",
+            "9223372036854775808", "-9223372036854775809", "111111111111111111111111",
         ] {
             assert_eq!(parse_i64(text.as_bytes()), None, "{text}");
         }

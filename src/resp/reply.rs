@@ -7,7 +7,7 @@ use super::number::Decimal;
 /// The protocol version a client has chosen with `HELLO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// What a connection speaks at first.
+    /// The initial protocol of a connection.
     #[default]
     Resp2,
     /// After `HELLO 3`: nulls, maps, sets, doubles, booleans, verbatim strings and pushes have types
@@ -63,8 +63,8 @@ impl<'a> Encoder<'a> {
         self.line(b'+', text);
     }
 
-    /// An error whose text begins with its class, such as `ERR` or `NOAUTH`. Line ends, which may
-    /// stem from a quoted argument, become spaces, or they would end the reply early.
+    /// An error whose text begins with its class, such as `ERR` or `NOAUTH`. Line ends, for example
+    /// from a quoted argument, become spaces, because they would end the reply early.
     pub fn error(&mut self, text: &str) {
         match text.contains(['\r', '\n']) {
             true => self.line(b'-', &text.replace(['\r', '\n'], " ")),
@@ -149,7 +149,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// The header of a message nobody asked for; its kind and `len` - 1 replies follow. In RESP2 an
+    /// The header of an unsolicited message; its kind and `len` - 1 replies follow. In RESP2 an
     /// array, which only a subscribed client can tell from a reply.
     pub fn push(&mut self, len: usize) {
         match self.protocol {

@@ -1,4 +1,5 @@
-//! What a turn works on besides the clients: its organs, and what concerns several of them.
+//! The parts of the server that a turn works on besides the clients, and the functions that concern
+//! several of them.
 
 use crate::command::table::Face;
 use crate::config::Config;
@@ -19,21 +20,21 @@ use crate::resp::FrameLimits;
 use crate::server::clock::timer::Timer;
 use crate::server::clock::turn_clock::TurnClock;
 use crate::server::cluster::peer_tls::PeerTls;
-use crate::server::connection::buffers::Buffers;
 use crate::server::connection::clients::Clients;
+use crate::server::connection::common::Buffers;
 use crate::server::connection::common::Common;
 use crate::server::connection::wake::Notifier;
 use crate::server::durability::Durability;
 use crate::server::durability::home::Home;
+use crate::server::observe::counts::{Slow, Watch};
+use crate::server::observe::logs::LogLevel;
+use crate::server::observe::machine;
+use crate::server::observe::resident::Sample;
+use crate::server::observe::zones::ZoneTables;
 use crate::server::outbox::Outputs;
 use crate::server::outbox::messages::Messages;
-use crate::server::outbox::sentinel::Sentinel;
-use crate::server::watch::counts::{Slow, Watch};
-use crate::server::watch::logs::LogLevel;
-use crate::server::watch::machine;
-use crate::server::watch::resident::Sample;
-use crate::server::watch::zones::ZoneTables;
-use crate::session::Standing;
+use crate::server::outbox::messages::SentinelChannels;
+use crate::session::NodeStanding;
 use crate::session::acl::Acl;
 use crate::time::{Micros, Millis};
 use std::fmt::Write;
@@ -45,36 +46,36 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct Core {
     pub engine: Engine,
-    /// What this turn decided, for the journal.
+    /// This turn's decisions, for the journal.
     pub facts: Facts,
     pub clock: TurnClock,
-    /// What the clients are still to be sent.
+    /// The clients' outputs.
     pub outputs: Outputs,
-    /// Channels, and what is to be told on them.
+    /// Channels, and the messages for them.
     pub messages: Messages,
     /// The port that answers as a Redis Sentinel.
-    pub sentinel: Sentinel,
+    pub sentinel: SentinelChannels,
     pub durability: Durability,
-    /// What the connections have in common.
+    /// The common state of the connections.
     pub common: Common,
-    /// How the server is to be.
-    pub options: Options,
-    /// Who may do what.
+    /// The server's options.
+    pub options: ServerOptions,
+    /// Users and rights.
     pub users: Users,
-    /// What is counted and kept for those who look.
+    /// Counters and data for monitoring.
     pub watch: Watch,
-    /// What the engine knows of time zones.
+    /// The engine's time zones.
     pub zones: ZoneTables,
     pub process: Process,
-    /// What it is to its clients; alone it always serves.
-    pub standing: Standing,
-    /// What there is to tell of the cluster, if it is in one: kept up to date by whoever knows.
+    /// Its standing for clients; a standalone server always serves.
+    pub standing: NodeStanding,
+    /// The state of the cluster for display, if there is one: kept up to date by its owner.
     pub view: Option<Box<ClusterView>>,
 }
 
-/// How the server is to be.
+/// The server's options.
 #[derive(Debug)]
-pub struct Options {
+pub struct ServerOptions {
     pub config: Config,
     /// Those that are looked at often.
     pub limits: Limits,
@@ -86,9 +87,8 @@ pub struct Options {
     log_level: LogLevel,
 }
 
-/// Who may do what, and what TLS connections are greeted with.
+/// Users and rights, and the certificates for TLS connections.
 #[derive(Debug, Default)]
-#[allow(missing_docs, reason = "each is what its type says")]
 pub struct Users {
     pub acl: Acl,
     pub tls: Option<Arc<rustls::ServerConfig>>,
@@ -98,7 +98,7 @@ pub struct Users {
     pub console_tls: Option<watch::Sender<Arc<rustls::ServerConfig>>>,
 }
 
-/// What tells this process from others, and how it is to end.
+/// The identity of this process, and how it should end.
 #[derive(Debug)]
 pub struct Process {
     /// Its name among all, 40 hex digits.
@@ -108,9 +108,9 @@ pub struct Process {
     pub supervised: bool,
     /// The program's memory allocator, as INFO names it.
     pub allocator: String,
-    /// SHUTDOWN was asked for; with NOW it waits for nothing.
+    /// SHUTDOWN was requested; with NOW it waits for nothing.
     pub shutdown: Option<bool>,
-    /// State of the generator behind RANDOMKEY.
+    /// State of the generator for RANDOMKEY.
     pub chance: u64,
 }
 
@@ -128,7 +128,6 @@ pub struct Limits {
     pub keepalive_s: u64,
     pub output: OutputLimit,
     pub output_pubsub: OutputLimit,
-    /// What is slow enough for the slow log.
     pub slow: Slow,
     pub protected: bool,
     pub notify: Notify,
@@ -149,14 +148,14 @@ impl Core {
             facts: Facts::default(),
             outputs: Outputs::default(),
             messages: Messages::default(),
-            sentinel: Sentinel::new(
+            sentinel: SentinelChannels::new(
                 config.number(Name::SentinelPort) as u16,
                 config.text(Name::SentinelMasterName),
             ),
             durability: Durability::new(clock.now_s(), notifier),
             clock,
             common: Common::default(),
-            options: Options {
+            options: ServerOptions {
                 limits: Limits::new(&config),
                 serves_stale: true,
                 priority: REPLICA_PRIORITY_DEFAULT,
@@ -167,7 +166,7 @@ impl Core {
             watch: Watch::default(),
             zones: ZoneTables::default(),
             process: Process::new(port),
-            standing: Standing::default(),
+            standing: NodeStanding::default(),
             view: None,
         };
         core.engine.collect_events(core.options.limits.notify.is_on());
@@ -187,8 +186,7 @@ impl Core {
         loaded.map_or(Ok(()), |loaded| self.install(loaded))
     }
 
-    /// Goes on with what was recovered.
-    pub fn install(&mut self, recovered: Recovered<Disk>) -> io::Result<()> {
+    pub fn install(&mut self, recovered: Box<Recovered<Disk>>) -> io::Result<()> {
         let took_us = self.durability.loading_us(&self.clock);
         if let Some(cut) = &recovered.opened.cut {
             tracing::warn!("{cut}");
@@ -197,7 +195,7 @@ impl Core {
             tracing::warn!("{notice}");
         }
         let (index, facts, last) = (recovered.index, recovered.facts, recovered.now);
-        let engine = self.durability.start(recovered, &self.options.config)?;
+        let engine = self.durability.start(*recovered, &self.options.config)?;
         self.replace_engine(engine);
         self.reconfigure();
         self.clock.restart(last, self.options.limits.clock_jump_us_max);
@@ -217,15 +215,13 @@ impl Core {
         gone
     }
 
-    /// The tables of zones that are used from here on.
     pub fn set_zones(&mut self, zones: ZoneTables) {
         self.zones = zones;
         self.engine.set_zones(Arc::clone(&self.zones.used.zones));
     }
 
-    /// Applies options that have changed.
     pub fn reconfigure(&mut self) {
-        let Options { config, limits, serves_stale, priority, log_level } = &mut self.options;
+        let ServerOptions { config, limits, serves_stale, priority, log_level } = &mut self.options;
         let clients_before = limits.clients_max;
         *limits = Limits::new(config);
         *serves_stale = config.flag(Name::ReplicaServeStaleData);
@@ -237,14 +233,16 @@ impl Core {
         settings.lease_ms_max = new.lease_ms_max;
         settings.memory_bytes_max = new.memory_bytes_max;
         settings.stats_retention_ms = new.stats_retention_ms;
-        self.durability.reconfigure(config);
+        if let Some(running) = self.durability.running_mut() {
+            running.reconfigure(config);
+        }
         self.engine.collect_events(limits.notify.is_on());
         log_level.set(config.text(Name::LogLevel));
         self.users.reconfigure(config);
         limits.fit_clients(clients_before);
     }
 
-    /// What there is to tell of the cluster from here on.
+    /// The state of the cluster from here on.
     pub fn show_cluster(&mut self, view: Box<ClusterView>) {
         self.sentinel.look(&view);
         self.view = Some(view);
@@ -270,8 +268,8 @@ impl Core {
         self.durability.set_flow(&mut self.engine, paused, stopped, &self.clock);
     }
 
-    /// Closes the connection in a slot; false if there is none. What its client was handed and never got goes
-    /// back to its queue, and on to others, in this step.
+    /// Closes the connection in a slot; false if there is none. Its client's unsent jobs go back to their queues, and
+    /// on to other clients, in this step.
     pub fn close(&mut self, clients: &mut Clients, slot: u32) -> bool {
         let Some(client) = clients.take(slot) else { return false };
         let id = client.id;
@@ -308,7 +306,7 @@ impl Core {
         [self.engine.next_wakeup(), timeout].into_iter().flatten().min()
     }
 
-    /// Looks at what is resident, and tells the engine if that is too much.
+    /// Checks resident memory, and tells the engine if it is too much.
     pub fn look_at_memory(&mut self) {
         let Some(resident) = &mut self.watch.resident else { return };
         let Counters { input_bytes, output_bytes, .. } = self.watch.counters;
@@ -322,7 +320,7 @@ impl Core {
         if gives_back {
             self.common.buffers = Buffers::default();
             self.outputs.forget_buffers();
-            self.durability.forget_buffers();
+            self.durability.running().inspect(|running| running.journal.forget_buffers());
         }
         settings.memory_bytes_over = resident.over_bytes();
     }
@@ -340,14 +338,13 @@ impl Core {
         self.watch.waits_for_memory() || self.durability.is_flooded(&self.engine)
     }
 
-    /// Memory in use, bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.engine.held_bytes() + self.common.bytes as u64
     }
 }
 
 impl Users {
-    /// The options that tell of users have changed, or the server starts.
+    /// The options about users have changed, or the server starts.
     pub fn reconfigure(&mut self, config: &Config) {
         self.acl.set_all_channels(config.text(Name::AclPubsubDefault) == "allchannels");
         self.acl.log_len_max = config.size(Name::AclLogMaxLen);
@@ -373,7 +370,6 @@ impl Process {
         }
     }
 
-    /// Any number.
     pub fn random(&mut self) -> u64 {
         // SplitMix64: a step and a scramble.
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -390,7 +386,7 @@ impl Limits {
         if subscribed { self.output_pubsub } else { self.output }
     }
 
-    /// Makes room for so many clients, or lowers their number.
+    /// Makes space for this many clients, or lowers their number.
     fn fit_clients(&mut self, before: u64) {
         let wanted = self.clients_max;
         self.clients_max = machine::make_room_for(wanted);

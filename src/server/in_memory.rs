@@ -2,14 +2,14 @@
 //! gate and its checks; what is around it is the caller: clients, the clock, the disk. Tests and transcripts
 //! drive it.
 
-use crate::cluster::driver::Identity;
-use crate::cluster::member::Role;
-use crate::cluster::verify::Verification;
+use crate::cluster::driver::NodeIdentity;
+use crate::cluster::peer::verify::Verification;
+use crate::cluster::raft::member::Role;
 use crate::config::Config;
 use crate::config::options::Name;
-use crate::engine::room::Flow;
-use crate::engine::watch::histogram::CounterHistogram;
-use crate::engine::watch::survey::Walk;
+use crate::engine::journal_room::Flow;
+use crate::engine::observe::histogram::CounterHistogram;
+use crate::engine::observe::survey::QueueWalk;
 use crate::engine::{Engine, Settings};
 use crate::ids::ClientId;
 use crate::journal::recovery::{Progress, Recovered};
@@ -19,24 +19,24 @@ use crate::observe::cluster::ClusterView;
 use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{self, Format, TURN_US};
 use crate::server::clock::timer::Timer;
-use crate::server::cluster::desk::Desk;
+use crate::server::cluster::mailbox::Mailbox;
 use crate::server::connection::memory;
 pub use crate::server::connection::memory::FarEnd;
-use crate::server::connection::stream::{Accepted, Peer, Stream};
+use crate::server::connection::stream::{Accepted, ConnectionEnds, Stream};
 use crate::server::connection::wake::Notifier;
 use crate::server::core::Core;
 use crate::server::durability::Journaling;
 use crate::server::durability::commit::by_hand::ByHand;
 use crate::server::durability::commit::replicated::Own;
-use crate::server::durability::loading::{Loaded, Loading};
+use crate::server::durability::loading::{BoxedLoaded, Loading};
 use crate::server::durability::node::{by_hand, reader};
-use crate::server::durability::running::Running;
+use crate::server::durability::running::RunningJournal;
+use crate::server::observe::logs::LogLevel;
+use crate::server::observe::zones::ZoneTables;
 use crate::server::turn::Turns;
 use crate::server::turn::demotion::standing_of;
 use crate::server::turn::succession::Succession;
-use crate::server::watch::logs::LogLevel;
-use crate::server::watch::zones::ZoneTables;
-use crate::session::Standing;
+use crate::session::NodeStanding;
 use crate::time::{Micros, Millis};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -48,7 +48,7 @@ use std::task::Waker;
 /// Where nothing is said.
 const SENTINEL_PORT: u16 = 26_379;
 
-/// Of a long span, so many parts have a tick each instead of each second.
+/// In a long span this many parts get a tick each instead of each second.
 const TICKS_A_SPAN: u64 = 1 << 10;
 
 /// See the module. Two that are asked the same answer the same.
@@ -75,31 +75,28 @@ pub struct InMemory {
     turns: Turns,
     notifier: Arc<Notifier>,
     disk: Option<ByHand>,
-    loading: Option<Reading>,
-    /// Of a node.
-    desk: Option<Arc<Desk>>,
-    /// Of one that is being stopped.
+    loading: Option<JournalReading>,
+    /// On a node.
+    mailbox: Option<Arc<Mailbox>>,
+    /// On a node that is being stopped.
     succession: Option<Succession>,
 }
 
 /// A journal that is being read.
 #[derive(Debug)]
-struct Reading {
+struct JournalReading {
     progress: Arc<Progress>,
-    /// What comes then.
     then: Journaling,
     /// Nothing is sent, but the loading would notice its end.
-    _sender: Sender<Loaded>,
+    _sender: Sender<BoxedLoaded>,
 }
 
-/// Where the turn of a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeProgress {
     /// How far its engine is, as far as that is committed.
     pub applied: u64,
     /// The engine has nothing beyond that.
     pub is_settled: bool,
-    /// It decides.
     pub decides: bool,
     /// How often its engine had to be read again.
     pub reloads: u64,
@@ -111,8 +108,8 @@ pub struct NodeProgress {
 const TURNS_MAX: u32 = 1_000_000;
 
 impl InMemory {
-    /// A server whose clock stands at `start`, without a journal. Tables of zones are those in the program, unless the
-    /// options name a folder.
+    /// A server whose clock starts at `start`, without a journal. Its time-zone tables are those in the program, unless
+    /// the options name a folder.
     ///
     /// # Panics
     /// If there are no tables in it.
@@ -121,7 +118,7 @@ impl InMemory {
         let timer = Timer::by_hand(start.start().0);
         let port = u16::try_from(config.number(Name::Port)).unwrap_or_default();
         let mut core = Core::new(config, port, LogLevel::default(), Arc::clone(&notifier), timer);
-        // What a server draws, so that it is the same each time.
+        // The server's random values, fixed so that they are the same each time.
         let settings = Settings { hash_seed: 7, ..core.engine.settings().clone() };
         let zones = ZoneTables::read(&core.options.config, None);
         core.set_zones(zones.unwrap_or_else(|why| panic!("{why}")));
@@ -130,27 +127,33 @@ impl InMemory {
         core.process.run_id = "0123456789abcdef".repeat(3)[..40].to_owned();
         core.process.chance = 7;
         let turns = Turns::new(core, Arc::clone(&notifier));
-        let mut server =
-            InMemory { turns, notifier, disk: None, loading: None, desk: None, succession: None };
+        let mut server = InMemory {
+            turns,
+            notifier,
+            disk: None,
+            loading: None,
+            mailbox: None,
+            succession: None,
+        };
         server.run();
         server
     }
 
     /// A node of a cluster, whose wall clock shows `wall`, with what was recovered from `storage`; and its log, which
-    /// the caller writes to, as the caller is what is on the other side of [`InMemory::desk`].
+    /// the caller writes to, because the caller is the other side of [`InMemory::mailbox`].
     ///
     /// # Errors
     /// The system has no descriptor.
     pub fn node<S: Storage + 'static>(
         config: Config,
         wall: Micros,
-        identity: &Identity,
+        identity: &NodeIdentity,
         storage: Arc<S>,
         mut recovered: Recovered<S>,
     ) -> io::Result<(InMemory, Log<S>)> {
         let mut server = InMemory::new(config, wall.floor());
-        let desk = Desk::new(Arc::clone(&server.notifier))?;
-        server.desk = Some(Arc::clone(&desk));
+        let mailbox = Mailbox::new(Arc::clone(&server.notifier))?;
+        server.mailbox = Some(Arc::clone(&mailbox));
         let core = &mut server.turns.core;
         let config = &core.options.config;
         let own = Own {
@@ -162,7 +165,7 @@ impl InMemory {
             reader: reader(storage, recovered.log.view()),
         };
         let (last, notifier) = (recovered.now, Arc::clone(&server.notifier));
-        let (engine, running, log) = by_hand(recovered, own, desk, config, notifier);
+        let (engine, running, log) = by_hand(recovered, own, mailbox, config, notifier);
         core.replace_engine(engine);
         core.durability.journaling = Journaling::Running(Box::new(running));
         core.reconfigure();
@@ -172,18 +175,18 @@ impl InMemory {
         Ok((server, log))
     }
 
-    /// Of a node: what stands between its turn and Raft.
+    /// On a node: the exchange between its turn and Raft.
     ///
     /// # Panics
-    /// If it is none.
-    pub fn desk(&self) -> &Arc<Desk> {
-        self.desk.as_ref().expect("a node")
+    /// If it is not a node.
+    pub fn mailbox(&self) -> &Arc<Mailbox> {
+        self.mailbox.as_ref().expect("a node")
     }
 
-    /// Of a node: where its turn is.
+    /// On a node: the progress of its turn.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not a node.
     pub fn progress(&mut self) -> NodeProgress {
         let now = self.now();
         let node = self.turns.core.durability.replicated().expect("a node");
@@ -196,7 +199,7 @@ impl InMemory {
         }
     }
 
-    /// Whether whoever is on the other side of [`InMemory::desk`] has woken the turn since it ran last.
+    /// Whether the other side of [`InMemory::mailbox`] has woken the turn since it last ran.
     pub fn has_news(&self) -> bool {
         self.notifier.has_news()
     }
@@ -215,7 +218,7 @@ impl InMemory {
         self.run();
     }
 
-    /// Somebody sets the wall clock: it is so many µs ahead of the monotonic one from here on.
+    /// Sets the wall clock: it is this many µs ahead of the monotonic one from here on.
     pub fn set_wall(&mut self, ahead_us: u64) {
         let Timer::ByHand(timer) = &mut self.turns.core.clock.timer else {
             unreachable!("made so")
@@ -225,7 +228,7 @@ impl InMemory {
         clock.compare(clock.mono_us, limits.clock_jump_us_max);
     }
 
-    /// A stop begins, as that of a process which is told to end: no new command is taken. The caller goes on until
+    /// A stop begins, as in a process that receives SIGTERM: no new command is taken. The caller continues until
     /// [`InMemory::is_drained`], and then with [`InMemory::end_bound`].
     pub fn drain(&mut self) {
         self.turns.drain();
@@ -237,13 +240,12 @@ impl InMemory {
         self.turns.is_drained()
     }
 
-    /// The leases end that end with connections.
     pub fn end_bound(&mut self) {
         self.turns.end_bound().expect("a journal by hand");
         self.run();
     }
 
-    /// Of a node that is being stopped: if it leads, another one is asked to. Whether it is not to end yet.
+    /// On a node that is being stopped: if it leads, another one is asked to. Returns whether it must not end yet.
     pub fn hands_over(&mut self) -> bool {
         let now_us = self.turns.core.clock.timer.mono_us();
         let succession = self.succession.get_or_insert_with(|| Succession::begin(now_us));
@@ -266,7 +268,7 @@ impl InMemory {
         let id = ClientId(self.turns.next_id);
         let (near, far) = memory::connection(id);
         let at = |port: u64| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
-        let peer = Peer::Tcp { peer: at(50_000 + id.0), local: at(port.into()) };
+        let peer = ConnectionEnds::Tcp { peer: at(50_000 + id.0), local: at(port.into()) };
         self.turns.accepted.push(Accepted::Ready(Stream::Memory(near), peer));
         self.run();
         far
@@ -343,26 +345,25 @@ impl InMemory {
         self.run();
     }
 
-    /// Whether a client waits, for a job or for the journal.
     pub fn is_waiting(&self, client: &FarEnd) -> bool {
         let outputs = &self.turns.core.outputs;
         outputs.slot(client.id).is_some_and(|slot| outputs.is_waiting(slot))
     }
 
-    /// The names of the commands that have run since this was last counted anew.
+    /// The names of the commands that have run since the last reset.
     pub fn commands(&self) -> impl Iterator<Item = &'static str> {
         let all = self.turns.core.watch.commands.sorted();
         all.into_iter().filter(|(_, stats)| stats.calls > 0).map(|(name, _)| name)
     }
 
-    /// What a journal allows from here on, where there is none.
+    /// The limits of a simulated journal from here on.
     pub fn set_flow(&mut self, flow: Flow) {
         self.turns.core.engine.set_flow(self.now(), flow);
         self.run();
     }
 
-    /// What the server is to its clients from here on, as a node of a cluster.
-    pub fn stand(&mut self, standing: Standing) {
+    /// The server's role to its clients from here on, as a node of a cluster.
+    pub fn stand(&mut self, standing: NodeStanding) {
         self.turns.stand(standing);
         self.run();
     }
@@ -375,20 +376,20 @@ impl InMemory {
         self.stand(standing);
     }
 
-    /// What there is to tell of a cluster from here on.
+    /// The status of a cluster from here on.
     pub fn show_cluster(&mut self, view: ClusterView) {
         self.turns.core.show_cluster(Box::new(view));
     }
 
-    /// What `/readyz` and `/leaderz` say, and how the server stands in words.
+    /// The answers of `/readyz` and `/leaderz`, and the server's state in words.
     pub fn probes(&self) -> (bool, bool, String) {
         let standing = self.turns.standing(false);
         (standing.is_ready(), standing.leads(), standing.to_string())
     }
 
-    /// What `/metrics` would say now, all queues told together.
+    /// The current content of `/metrics`, with all queues.
     pub fn metrics(&mut self) -> String {
-        let (mut top, mut walk) = (Top::new(0), Some(Walk::default()));
+        let (mut top, mut walk) = (Top::new(0), Some(QueueWalk::default()));
         while let Some(from) = walk {
             let now = self.now();
             let engine = &mut self.turns.core.engine;
@@ -409,20 +410,20 @@ impl InMemory {
         (self.turns.core.engine.digest(), self.turns.core.facts.count)
     }
 
-    /// Of a node that leads: the others are asked whether they hold the same.
+    /// On a leader: asks the others to compare their data.
     pub fn verify(&mut self) {
         self.turns.core.durability.want_to_verify();
     }
 
-    /// What came of that, as long as it leads.
+    /// The result, as long as it leads.
     pub fn verification(&self) -> Option<&Verification> {
         self.turns.core.durability.verification()
     }
 
-    /// Of a node without a keeper: a base of which all images were made is given up.
+    /// On a node without a keeper: a base whose images are all made is cancelled.
     pub fn drop_base(&mut self) {
         let core = &mut self.turns.core;
-        if let Journaling::Running(running) = &mut core.durability.journaling
+        if let Some(running) = core.durability.running_mut()
             && running.compaction.is_imaged()
         {
             running.compaction.abandon(&mut core.engine, &running.journal);
@@ -430,12 +431,12 @@ impl InMemory {
         }
     }
 
-    /// From here on there is a journal, whose syncs and bases take so long, µs.
+    /// From here on there is a journal, whose syncs and bases take this long, µs.
     pub fn open_journal(&mut self, sync_us: u64, base_us: u64) {
         let core = &mut self.turns.core;
         core.options.config.set("appendonly", &["yes".to_owned()]).expect("it takes yes");
         let notifier = Arc::clone(&self.notifier);
-        let (running, disk) = Running::by_hand(
+        let (running, disk) = RunningJournal::by_hand(
             (sync_us, base_us),
             core.clock.mono_us,
             &core.options.config,
@@ -452,13 +453,12 @@ impl InMemory {
         self.disk.as_mut().expect("a journal").fail_bases(cause);
     }
 
-    /// The journal fails, for this cause.
     pub fn fail_journal(&mut self, cause: &str) {
         self.disk.as_mut().expect("a journal").fail(cause);
         self.run();
     }
 
-    /// A journal is being read, so far of so many bytes; all of them: it has been read.
+    /// A journal is being read, with this many bytes so far; all of them: it has been read.
     pub fn load(&mut self, loaded_bytes: u64, total_bytes: u64) {
         if self.disk.is_none() {
             self.open_journal(0, 0);
@@ -468,7 +468,7 @@ impl InMemory {
             let progress = Arc::<Progress>::default();
             let (loading, _sender) = Loading::by_hand(Arc::clone(&progress), core.clock.mono_us);
             let loading = Journaling::Loading(Box::new(loading));
-            Reading {
+            JournalReading {
                 progress,
                 then: std::mem::replace(&mut core.durability.journaling, loading),
                 _sender,

@@ -11,15 +11,15 @@ mod connection;
 mod core;
 mod durability;
 pub mod in_memory;
+mod observe;
 mod outbox;
 mod turn;
-mod watch;
 
-pub use watch::logs;
+pub use observe::logs;
 
 use crate::config::Config;
 use crate::config::options::Name;
-use crate::session::Standing;
+use crate::session::NodeStanding;
 use crate::session::acl::Acl;
 use clock::timer::{Timer, mono_ns};
 use cluster::peer_tls::PeerTls;
@@ -30,6 +30,14 @@ use connection::wake::Notifier;
 use core::{Core, Users};
 use durability::home::Home;
 use durability::node::Clustered;
+use observe::console_link::ConsoleLink;
+use observe::http;
+use observe::logs::LogLevel;
+use observe::resident::Resident;
+use observe::starter::{ReadyFd, stop_with_stdin};
+use observe::status::StatusBoard;
+use observe::supervisor::Supervisor;
+use observe::zones::{SYSTEM, ZoneTables};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -39,13 +47,6 @@ use tokio::sync::watch::Sender;
 use turn::Turns;
 use turn::observers::Observers;
 use turn::wait::{Beside, Loop, Signals};
-use watch::console_link::ConsoleLink;
-use watch::http::Http;
-use watch::logs::LogLevel;
-use watch::resident::Resident;
-use watch::status::StatusBoard;
-use watch::supervisor::Supervisor;
-use watch::zones::{SYSTEM, ZoneTables};
 
 /// A server that listens and does not serve yet.
 ///
@@ -65,12 +66,14 @@ use watch::zones::{SYSTEM, ZoneTables};
 #[derive(Debug)]
 pub struct Server {
     config: Config,
+    /// Told the port when commands are answered.
+    ready_fd: Option<ReadyFd>,
     acl: Acl,
     home: Option<Home>,
     tls: Option<Arc<rustls::ServerConfig>>,
     zones: ZoneTables,
     listeners: Vec<Listener>,
-    /// Of the port that answers as a Sentinel.
+    /// For the port that answers as a Sentinel.
     sentinel: Vec<Listener>,
     addresses: Vec<SocketAddr>,
     /// For metrics and health; empty when there is no port for them.
@@ -81,7 +84,7 @@ pub struct Server {
     console_tls: Option<Arc<rustls::ServerConfig>>,
     /// Where the default user has no password.
     console_link: Option<ConsoleLink>,
-    /// What this node is to be, and where its peers come in.
+    /// The configuration of this node, and the listener for its peers.
     clustered: Option<Clustered>,
     supervised: bool,
     notifier: Arc<Notifier>,
@@ -116,12 +119,13 @@ impl Server {
     /// here on, and served once the server runs.
     ///
     /// # Errors
-    /// An address or the journal's folder is in use by another, or not to be had.
+    /// An address or the journal's folder is in use, or not available.
     pub fn bind(mut config: Config) -> io::Result<Server> {
-        config.machine_bytes = watch::machine::memory_bytes();
+        let ready_fd = ReadyFd::take(&config)?;
+        config.machine_bytes = observe::machine::memory_bytes();
         let node = cluster::options::read(&config).map_err(io::Error::other)?;
         let acl = admin::users::read(&config).map_err(io::Error::other)?;
-        watch::console::proxies(&config).map_err(io::Error::other)?;
+        observe::console::proxies(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
         let tls = connection::tls::server_config(&config).map_err(io::Error::other)?;
         let zones = ZoneTables::read(&config, Some(SYSTEM)).map_err(io::Error::other)?;
@@ -144,6 +148,7 @@ impl Server {
         let http_addresses = local.collect::<io::Result<_>>()?;
         Ok(Server {
             config,
+            ready_fd,
             acl,
             home,
             tls,
@@ -171,27 +176,28 @@ impl Server {
         Server { log_level, ..self }
     }
 
-    /// Lets SIGTERM and SIGINT stop the server, and SIGHUP have it read certificates and the ACL file anew.
+    /// Lets SIGTERM and SIGINT stop the server, and SIGHUP reload certificates and the ACL file.
     pub fn with_signals(self) -> Server {
         Server { signals: true, ..self }
     }
 
-    /// Called once, when a signal would stop it in good order: whoever is told that it listens may send one at once.
+    /// Called once, when a signal would stop it in order: a signal may come as soon as the server is reported to
+    /// listen.
     pub fn with_greeting(self, greeting: fn(&Server)) -> Server {
         Server { greeting: Some(greeting), ..self }
     }
 
-    /// Keeps resident memory near what is counted, by an allocator that can be told to give memory back.
+    /// Keeps resident memory near the counted memory, by an allocator that can return memory.
     pub fn with_allocator(self, allocator: Option<Allocator>) -> Server {
         Server { allocator, ..self }
     }
 
-    /// Tells the service manager that the environment names how the server stands.
+    /// Reports the server's state to the service manager that the environment names.
     pub fn with_supervisor(self) -> Server {
         Server { supervised: true, ..self }
     }
 
-    /// Where metrics and health are told; empty without `metrics-port`.
+    /// The addresses of metrics and health; empty without `metrics-port`.
     pub fn http_addresses(&self) -> &[SocketAddr] {
         &self.http_addresses
     }
@@ -203,7 +209,9 @@ impl Server {
             return link.urls.clone();
         }
         let addresses = self.console.iter().filter_map(|listener| listener.local_addr().ok());
-        addresses.map(|address| watch::console::url(&address, self.console_tls.is_some())).collect()
+        addresses
+            .map(|address| observe::console::url(&address, self.console_tls.is_some()))
+            .collect()
     }
 
     /// Where it listens, as its log says it: addresses, then the Unix socket.
@@ -221,9 +229,9 @@ impl Server {
         &self.addresses
     }
 
-    /// The redis-cli that reaches it, for a shell.
-    pub fn redis_cli(&self) -> String {
-        connection::hint::redis_cli(&self.listeners, &self.config, &self.acl)
+    /// What calls it from a shell: this program, or redis-cli where a password or TLS is asked for.
+    pub fn call(&self) -> String {
+        connection::hint::call(&self.listeners, &self.config, &self.acl)
     }
 
     /// Bytes of memory for jobs; 0 for no limit.
@@ -231,7 +239,6 @@ impl Server {
         self.config.number(Name::MaxMemory)
     }
 
-    /// A handle to stop it with.
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.notifier))
     }
@@ -258,7 +265,7 @@ impl Server {
 
     /// Begins to load the journal, and starts what watches the server.
     fn start(self, signals: Signals) -> io::Result<Loop> {
-        let redis_cli = self.redis_cli();
+        let redis_cli = connection::hint::redis_cli(&self.listeners, &self.config, &self.acl);
         let notifier = self.notifier;
         let port = self.addresses.first().map_or(0, |address| address.port());
         let mut core =
@@ -271,15 +278,15 @@ impl Server {
         tracing::info!("zones are those of {}", self.zones.used);
         let mut zones = self.zones;
         zones.tell(Arc::clone(&notifier));
-        // Before the journal is loaded, whose schedules are looked at by them.
+        // Before the journal is loaded, because its schedules use them.
         core.set_zones(zones);
-        // Before the journal is loaded: whoever asks is told that it is.
+        // Before the journal is loaded: clients get LOADING meanwhile.
         let watched = !self.http.is_empty() || !self.console.is_empty();
         let status =
             watched.then(|| Arc::new(StatusBoard::new(Arc::clone(&notifier), core.clock.mono_us)));
         let mut beside = Beside::default();
         if let Some(status) = status.as_ref().filter(|_| !self.http.is_empty()) {
-            beside.http = Some(Http::start(self.http, Arc::clone(status))?);
+            beside.http = Some(http::start(self.http, Arc::clone(status))?);
         }
         let mut pairs = None;
         if let Some(status) = status.as_ref().filter(|_| !self.console.is_empty()) {
@@ -287,7 +294,7 @@ impl Server {
             let tls = core.users.console_tls.as_ref().map(Sender::subscribe);
             let status = Arc::clone(status);
             let config = &core.options.config;
-            beside.console = Some(watch::console::start(
+            beside.console = Some(observe::console::start(
                 config,
                 self.console,
                 tls,
@@ -311,14 +318,18 @@ impl Server {
         if let Some(clustered) = self.clustered {
             core.view = Some(Box::new(clustered.view()));
             // It decides nothing before it leads.
-            core.standing = Standing::Loading;
+            core.standing = NodeStanding::Loading;
             core.durability.join(clustered);
         }
         if let Some(home) = self.home {
             core.load(home)?;
         }
+        if core.options.config.flag(Name::UntilStdinCloses) {
+            stop_with_stdin(Arc::clone(&notifier))?;
+        }
         let mut turns = Turns::new(core, Arc::clone(&notifier));
-        turns.observers = Observers::new(status, supervisor);
+        let starter = self.ready_fd.map(|ready_fd| (ready_fd, port));
+        turns.observers = Observers::new(status, supervisor, starter);
         turns.pairs = pairs;
         if turns.core.users.tls.is_some() {
             turns.handshakes = Some(Handshakes::start(notifier)?);

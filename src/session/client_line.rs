@@ -4,30 +4,27 @@ use std::fmt;
 
 use crate::command::spec::action::{ClientFilter, ClientKind};
 use crate::ids::{ClientId, Db};
-use crate::pubsub::Counts;
+use crate::pubsub::SubscriptionCounts;
 use crate::resp::Protocol;
 
 /// One connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientLine {
-    /// What its session knows: `Session::facts`.
+    /// Known to its session: `Session::facts`.
     pub session: SessionFacts,
-    /// What the server knows.
+    /// Known to the server.
     pub socket: SocketFacts,
 }
 
-/// The session's part of a [`ClientLine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct SessionFacts {
     pub id: ClientId,
-    /// What CLIENT SETNAME said; empty for none.
+    /// The name given by CLIENT SETNAME; empty for none.
     pub name: Vec<u8>,
     pub db: Db,
     /// How many commands its transaction holds; none outside of one.
     pub multi_count: Option<usize>,
     pub watched_count: usize,
-    /// Bytes of those commands.
     pub multi_bytes: usize,
     /// The last command's full name, lower case; `NULL` before the first.
     pub command: &'static str,
@@ -38,14 +35,13 @@ pub struct SessionFacts {
     pub no_touch: bool,
     pub user: Vec<u8>,
     /// How many channels and patterns it has subscribed to.
-    pub subscriptions: Counts,
+    pub subscriptions: SubscriptionCounts,
     /// It sees every command.
     pub monitors: bool,
 }
 
 /// The server's part of a [`ClientLine`].
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct SocketFacts {
     pub addr: String,
     /// The address it connected to, `ip:port`.
@@ -73,7 +69,7 @@ pub struct SocketFacts {
     pub readable: bool,
     /// It is being watched for writing.
     pub writable: bool,
-    /// What the server is in its cluster: `master` or `replica`; none if it is in none.
+    /// The server's role in its cluster: `master` or `replica`; none outside a cluster.
     pub role: Option<&'static str>,
 }
 
@@ -161,7 +157,7 @@ impl ClientFilter<'_> {
         let kind = self.kind.is_none_or(|kind| match kind {
             ClientKind::Normal => !line.is_subscribed(),
             ClientKind::PubSub => line.is_subscribed(),
-            // Nobody replicates.
+            // There are no Redis replicas.
             ClientKind::Master | ClientKind::Replica => false,
         });
         ids && addr && laddr && user && age && kind

@@ -1,7 +1,6 @@
 //! COMMAND and HELP: what a command asks about the table of commands.
 
 use crate::command::show::describe;
-use crate::command::show::help;
 use crate::command::spec::action::{Commands, ListFilter};
 use crate::command::spec::{CATEGORIES, CommandSpec};
 use crate::error::Shown;
@@ -9,10 +8,10 @@ use crate::glob;
 use crate::limits::COMMAND_NAMES_MAX;
 use crate::resp::Encoder;
 use crate::session::world::World;
-use crate::session::{Session, Step};
+use crate::session::{CommandStep, Session};
 
 impl Session {
-    pub(super) fn commands(&mut self, what: Commands<'_>, world: &mut dyn World) -> Step {
+    pub(super) fn commands(&mut self, what: Commands<'_>, world: &mut dyn World) -> CommandStep {
         match what {
             Commands::GetKeys(words) => return self.get_keys(words, false, world),
             Commands::GetKeysAndFlags(words) => return self.get_keys(words, true, world),
@@ -21,7 +20,8 @@ impl Session {
         if let Commands::Info(names) | Commands::Docs(names) = what
             && names.len() > COMMAND_NAMES_MAX
         {
-            let text = format!("ERR {} names; the most are {COMMAND_NAMES_MAX}", names.len());
+            let text =
+                format!("ERR {} names; at most {COMMAND_NAMES_MAX} are allowed", names.len());
             return self.fail(&text, world);
         }
         if let Commands::Usage(word) = what {
@@ -74,27 +74,27 @@ impl Session {
             }
             Commands::Help(container) => {
                 let container = face.find(container.as_bytes()).expect("it stands in the table");
-                write_lines(&help::lines(container), &mut out);
+                write_lines(&describe::lines(container), &mut out);
             }
         }
-        Step::Done
+        CommandStep::Done
     }
 
-    fn usage(&mut self, word: Option<&[u8]>, world: &mut dyn World) -> Step {
+    fn usage(&mut self, word: Option<&[u8]>, world: &mut dyn World) -> CommandStep {
         let lines = match word {
-            None => Some(help::usage_of_all()),
-            Some(word) => help::usage_of(word),
+            None => Some(describe::usage_of_all()),
+            Some(word) => describe::usage_of(word),
         };
         let Some(lines) = lines else {
             let word = Shown::new(word.unwrap_or_default());
-            let text = format!("ERR {word} is none of the DELAY commands; DELAY.HELP lists them");
+            let text = format!("ERR {word} is not a DELAY command; DELAY.HELP lists them");
             return self.fail(&text, world);
         };
         write_lines(&lines, &mut world.encoder(self.id));
-        Step::Done
+        CommandStep::Done
     }
 
-    fn get_keys(&mut self, words: &[&[u8]], flags: bool, world: &mut dyn World) -> Step {
+    fn get_keys(&mut self, words: &[&[u8]], flags: bool, world: &mut dyn World) -> CommandStep {
         let name = words.first().copied().unwrap_or_default();
         if self.face.find(name).is_none() {
             return self.fail("ERR Invalid command specified", world);
@@ -125,7 +125,7 @@ impl Session {
                         access.iter().for_each(|word| out.simple(word));
                     }
                 }
-                Step::Done
+                CommandStep::Done
             }
         }
     }

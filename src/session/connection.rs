@@ -1,11 +1,11 @@
-//! What a command asks of its own connection.
+//! Commands about the own connection.
 
 use crate::command::spec::action::{Connection, Hello, ReplyMode};
 use crate::command::table::Face;
 use crate::ids::Db;
 use crate::resp::Protocol;
 use crate::session::world::{Admin, World};
-use crate::session::{Session, Step, acl};
+use crate::session::{CommandStep, Session, acl};
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
@@ -14,7 +14,11 @@ const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client alre
     select the RESP protocol version at the same time";
 
 impl Session {
-    pub(super) fn connection(&mut self, what: Connection<'_>, world: &mut dyn World) -> Step {
+    pub(super) fn connection(
+        &mut self,
+        what: Connection<'_>,
+        world: &mut dyn World,
+    ) -> CommandStep {
         match what {
             Connection::Hello(hello) => return self.hello(hello, world),
             Connection::Auth { user, password } => return self.auth(user, password, world),
@@ -29,12 +33,12 @@ impl Session {
             Connection::Reset => return self.reset(world),
             Connection::Quit => {
                 self.ok(world);
-                return Step::Close;
+                return CommandStep::Close;
             }
             Connection::Info => return self.serve(Admin::OwnLine, world),
             shown => {
                 self.show(shown, world);
-                return Step::Done;
+                return CommandStep::Done;
             }
         }
         self.ok(world)
@@ -70,7 +74,7 @@ impl Session {
         }
     }
 
-    fn auth(&mut self, user: Option<&[u8]>, password: &[u8], world: &mut dyn World) -> Step {
+    fn auth(&mut self, user: Option<&[u8]>, password: &[u8], world: &mut dyn World) -> CommandStep {
         if user.is_none() && world.acl().default_user().has_no_password() {
             let text = "ERR AUTH <password> called without any password configured for the default \
                         user. Are you sure your configuration is correct?";
@@ -87,7 +91,7 @@ impl Session {
     }
 
     /// Nothing is changed by a HELLO that fails; the reply is in the protocol it chose.
-    fn hello(&mut self, hello: Hello<'_>, world: &mut dyn World) -> Step {
+    fn hello(&mut self, hello: Hello<'_>, world: &mut dyn World) -> CommandStep {
         if let Some((user, password)) = hello.auth {
             if !self.authenticate(user, password, b"HELLO", world) {
                 self.note_failed_login();
@@ -132,11 +136,11 @@ impl Session {
         }
         out.bulk(b"modules");
         out.array(0);
-        Step::Done
+        CommandStep::Done
     }
 
-    /// As new, but for the number and the library's name.
-    fn reset(&mut self, world: &mut dyn World) -> Step {
+    /// As new, except for the number and the library's name.
+    fn reset(&mut self, world: &mut dyn World) -> CommandStep {
         self.transaction = None;
         self.unwatch(world);
         self.forget_subscriptions(world);
@@ -151,10 +155,10 @@ impl Session {
         world.release(self.id);
         self.forget_user(world);
         world.encoder(self.id).simple("RESET");
-        Step::Done
+        CommandStep::Done
     }
 
-    fn choose_replies(&mut self, mode: ReplyMode, world: &mut dyn World) -> Step {
+    fn choose_replies(&mut self, mode: ReplyMode, world: &mut dyn World) -> CommandStep {
         self.replies_chosen = true;
         match mode {
             ReplyMode::On => {
@@ -167,7 +171,7 @@ impl Session {
             ReplyMode::Skip if self.replies == ReplyMode::Off => {}
             ReplyMode::Skip => self.replies = ReplyMode::Skip,
         }
-        Step::Done
+        CommandStep::Done
     }
 
     fn speak(&mut self, protocol: Protocol, world: &mut dyn World) {

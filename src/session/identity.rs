@@ -1,30 +1,29 @@
-//! Who a connection speaks for, and what is asked before each of its commands.
+//! A connection's user, and the checks before each of its commands.
 
 use crate::command::table::Face;
 use crate::command::{self, CommandSpec, spec::Flag, spec::Group, table};
 use crate::error::Error;
 use crate::limits::WRONG_PASSWORDS_MAX;
-use crate::pubsub::{Kind, PubSub};
-use crate::session::acl::log::{Context, Entry, Reason};
+use crate::pubsub::{PubSub, SubscriptionKind};
+use crate::session::acl::log::{Context, DeniedEntry, Reason};
 use crate::session::acl::selector::Denied;
 use crate::session::acl::{Acl, User};
 use crate::session::world::World;
-use crate::session::{ClientLine, Place, Session};
+use crate::session::{ClientLine, CommandPlace, Session};
 use std::sync::Arc;
 
-/// Whoever has to say who it is, and does something else.
+/// A client that has to log in first, and sends another command.
 pub(super) const NO_AUTH: &str = "NOAUTH Authentication required.";
 
 /// A connection's user.
 #[derive(Debug)]
 pub(super) struct Identity {
     pub(super) user: Arc<User>,
-    /// It said who it is, or need not have when it connected.
+    /// It has logged in, or did not need to when it connected.
     authenticated: bool,
-    /// A user without a password is no answer to who it is: it came by the console, which may have been asked by
-    /// anybody.
+    /// A user without a password identifies no one: the connection came through the console, from any visitor.
     demands_password: bool,
-    /// It has to say who it is first.
+    /// It has to log in first.
     locked: bool,
     /// Its commands are looked at before they run: it is locked, or its user may not do everything.
     guarded: bool,
@@ -55,13 +54,11 @@ impl Identity {
 }
 
 impl Session {
-    /// Whether it has to say who it is before anything else; requests are held to narrower bounds
-    /// then.
+    /// Whether it has to log in before anything else; its requests then have narrower limits.
     pub fn is_locked(&self) -> bool {
         self.identity.locked
     }
 
-    /// Its user's name.
     pub fn user_name(&self) -> &[u8] {
         self.identity.user.name()
     }
@@ -95,9 +92,9 @@ impl Session {
         if !self.is_subscribed() || is_free {
             return true;
         }
-        [Kind::Channel, Kind::Pattern].into_iter().all(|kind| {
+        [SubscriptionKind::Channel, SubscriptionKind::Pattern].into_iter().all(|kind| {
             let names = pubsub.subscriptions(self.id, kind);
-            names.iter().all(|name| user.has_channel(name, kind == Kind::Pattern))
+            names.iter().all(|name| user.has_channel(name, kind == SubscriptionKind::Pattern))
         })
     }
 
@@ -126,8 +123,8 @@ impl Session {
         self.identity = Identity { wrong_passwords, ..fresh };
     }
 
-    /// AUTH and HELLO: takes the user over if the password is right. What was wrong is in the log,
-    /// without the password.
+    /// AUTH and HELLO: takes the user over if the password is right. The failed attempt is in the
+    /// log, without the password.
     pub(super) fn authenticate(
         &mut self,
         name: &[u8],
@@ -150,13 +147,13 @@ impl Session {
         false
     }
 
-    /// Whether the command may run: the error if not. Nothing but the words of the command is looked
-    /// at, so it tells nothing of what is there. For most connections it costs one branch.
+    /// Whether the command may run: the error if not. It checks only the words of the command, so it reveals nothing
+    /// about the stored data. For most connections it costs one branch.
     pub(super) fn permit(
         &mut self,
         spec: &'static CommandSpec,
         args: &[&[u8]],
-        place: Place,
+        place: CommandPlace,
         world: &mut dyn World,
     ) -> Result<(), Error> {
         if !self.identity.guarded {
@@ -171,7 +168,7 @@ impl Session {
         let (spec, args) = self.face.stands_for(spec, args);
         let Err(denied) = self.identity.user.check(spec, args) else { return Ok(()) };
         // Mistakes in what is written come first.
-        if place == Place::Alone
+        if place == CommandPlace::Alone
             && self.transaction.is_none()
             && spec.group == Group::Delay
             && let Err(error) = command::parse(spec, args, self.db)
@@ -182,8 +179,8 @@ impl Session {
         let user = Arc::clone(&self.identity.user);
         self.note_denial(reason, object, user.name(), world);
         Err(Error::text(match place {
-            Place::Alone => format!("NOPERM {}", denial_text(&user, spec, denied, None)),
-            Place::InExec => {
+            CommandPlace::Alone => format!("NOPERM {}", denial_text(&user, spec, denied, None)),
+            CommandPlace::InExec => {
                 let why = match denied {
                     Denied::Command => "no permission to execute the command or subcommand",
                     Denied::Key(_) => "no permission to touch the specified keys",
@@ -210,20 +207,19 @@ impl Session {
     }
 }
 
-/// What became of a session's user when users changed.
+/// The effect on a session's user when users changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TakenUp {
     /// It may do what it could before.
     Same,
     /// It has other rules.
     Changed,
-    /// There is no such user any more: the connection is to be closed.
+    /// There is no such user any more: close the connection.
     Gone,
 }
 
-/// What was denied to somebody who waits.
+/// A denial of a waiting client's command.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Denial {
     reason: Reason,
     object: Vec<u8>,
@@ -231,10 +227,9 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// The entry of ACL LOG, now.
-    pub fn entry(&self, user: &[u8], line: &ClientLine, now_ms: u64) -> Entry {
+    pub fn entry(&self, user: &[u8], line: &ClientLine, now_ms: u64) -> DeniedEntry {
         let denied = (self.reason, self.object.as_slice());
-        Entry::new(denied, Context::TopLevel, user, line.to_string(), now_ms)
+        DeniedEntry::new(denied, Context::TopLevel, user, line.to_string(), now_ms)
     }
 }
 
@@ -249,7 +244,7 @@ impl Denied {
     }
 }
 
-/// What ACL DRYRUN and the error tell; only the former names the key or channel.
+/// The text of ACL DRYRUN and of the error; only the former names the key or channel.
 pub fn denial_text(
     user: &User,
     spec: &CommandSpec,

@@ -1,6 +1,6 @@
 //! One connection's state machine, from a framed command to its reply, without a socket.
 //!
-//! The server frames a command, calls [`Session::execute`], and does what [`Next`] says. Everything
+//! The server frames a command, calls [`Session::execute`], and does what [`AfterCommand`] says. Everything
 //! a session needs besides its own few fields comes through [`World`].
 
 pub mod acl;
@@ -14,14 +14,13 @@ mod identity;
 mod operator;
 mod pubsub;
 mod relayed;
-mod server;
 mod transaction;
 mod watching;
 
 pub use client_line::{ClientLine, SessionFacts, SocketFacts};
 pub use identity::{Denial, TakenUp, denial_text};
 pub use operator::MAX_CLIENTS;
-pub use standing::Standing;
+pub use standing::NodeStanding;
 pub use world::World;
 
 use crate::command::spec::action::{Action, Probe, ReplyMode, Transaction};
@@ -32,19 +31,19 @@ use crate::engine::model::request::{QueueName, Request};
 use crate::error::{Error, Shown};
 use crate::ids::{ClientId, Db};
 use crate::limits::{ARGUMENTS_MAX, CLIENT_NAME_BYTES_FREE};
-use crate::pubsub::Counts;
+use crate::pubsub::SubscriptionCounts;
 use crate::resp::Protocol;
 use acl::Acl;
 use identity::Identity;
 use operator::Seat;
 use std::sync::Arc;
-use transaction::Queue;
+use transaction::QueuedCommands;
 use watching::Watching;
-use world::{Admin, Ended, Obstacles};
+use world::{Admin, CommandEnd, Obstacles};
 
-/// What the server does after a command.
+/// The server's actions after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum AfterCommand {
     /// It is over: take the next one.
     Done,
     /// The client waits in line: hold back its further bytes until it is answered.
@@ -73,7 +72,7 @@ pub struct Session {
     no_touch: bool,
     /// CLIENT REPLY: what becomes of the next command's reply.
     replies: ReplyMode,
-    /// What the world was last told.
+    /// The last report to the world.
     muted: bool,
     /// CLIENT REPLY was among the commands of this call.
     replies_chosen: bool,
@@ -82,23 +81,23 @@ pub struct Session {
     /// It was refused something, as no node that leads is known here.
     seeks_leader: bool,
     last: Option<&'static CommandSpec>,
-    transaction: Option<Queue>,
+    transaction: Option<QueuedCommands>,
     /// EXEC is running its commands.
     executing: bool,
-    /// What a command would answer is only measured.
+    /// The size of a command's reply is only measured.
     measuring: bool,
     identity: Identity,
     seat: Seat,
     watching: Watching,
     /// How many channels and patterns it has subscribed to.
-    subscriptions: Counts,
+    subscriptions: SubscriptionCounts,
     /// It sees every command.
     monitors: bool,
 }
 
 /// How one command went, inside or outside of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+enum CommandStep {
     Done,
     Failed,
     Waiting,
@@ -109,13 +108,13 @@ enum Step {
 
 /// Whether a command runs by itself or in EXEC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum CommandPlace {
     Alone,
     InExec,
 }
 
 impl Session {
-    /// A fresh connection where nobody needs a password: RESP2, database 0, no name.
+    /// A new connection on a server without passwords: RESP2, database 0, no name.
     pub fn new(id: ClientId) -> Session {
         Session::greet(id, Face::Data, &Acl::default())
     }
@@ -125,8 +124,8 @@ impl Session {
         Session { identity: Identity::new(acl, true), ..self }
     }
 
-    /// A fresh connection with the commands of `face`: RESP2, database 0, no name; its user is `default`, who may have
-    /// to say AUTH first.
+    /// A new connection with the commands of `face`: RESP2, database 0, no name; its user is `default`, which may have
+    /// to send AUTH first.
     pub fn greet(id: ClientId, face: Face, acl: &Acl) -> Session {
         Session {
             id,
@@ -157,7 +156,7 @@ impl Session {
 
     /// Runs one command. `args` begins with its name and is not empty. The reply, if there is one
     /// now, is in the client's output when this returns.
-    pub fn execute(&mut self, args: &[&[u8]], world: &mut dyn World) -> Next {
+    pub fn execute(&mut self, args: &[&[u8]], world: &mut dyn World) -> AfterCommand {
         self.apply_muting(world);
         let skipped = self.replies == ReplyMode::Skip;
         self.replies_chosen = false;
@@ -166,8 +165,8 @@ impl Session {
             Err(error) => self.reject_named(args, error, world),
         };
         match step {
-            Step::Again => return Next::Again,
-            Step::Postponed => return Next::Postponed,
+            CommandStep::Again => return AfterCommand::Again,
+            CommandStep::Postponed => return AfterCommand::Postponed,
             _ => {}
         }
         // SKIP is for one command. Its world stays muted till the next begins, as the reply of a
@@ -176,10 +175,10 @@ impl Session {
             self.replies = ReplyMode::On;
         }
         match step {
-            Step::Close => Next::CloseAfterReply,
-            _ if self.closing => Next::CloseAfterReply,
-            Step::Waiting => Next::Waiting,
-            _ => Next::Done,
+            CommandStep::Close => AfterCommand::CloseAfterReply,
+            _ if self.closing => AfterCommand::CloseAfterReply,
+            CommandStep::Waiting => AfterCommand::Waiting,
+            _ => AfterCommand::Done,
         }
     }
 
@@ -191,7 +190,7 @@ impl Session {
         bytes: u64,
         (limit, bytes_max): (&str, u64),
         world: &mut dyn World,
-    ) -> Next {
+    ) -> AfterCommand {
         let name = args.first().copied().unwrap_or_default();
         let error = match self.face.find(name) {
             Some(spec) => Error::text(format!(
@@ -208,10 +207,15 @@ impl Session {
     }
 
     /// Refuses a command with too many arguments, of which only the name is looked at.
-    pub fn refuse_many(&mut self, name: &[u8], count: usize, world: &mut dyn World) -> Next {
+    pub fn refuse_many(
+        &mut self,
+        name: &[u8],
+        count: usize,
+        world: &mut dyn World,
+    ) -> AfterCommand {
         let error = match self.face.find(name) {
             Some(spec) => Error::text(format!(
-                "ERR '{}' came with {count} arguments; the most are {ARGUMENTS_MAX}",
+                "ERR '{}' has {count} arguments; at most {ARGUMENTS_MAX} are allowed",
                 spec.name
             )),
             None => self.face.unknown(&[name]),
@@ -219,15 +223,15 @@ impl Session {
         self.refuse_unrun(&[name], error, world)
     }
 
-    /// What CLIENT LIST shows of it.
+    /// The fields of CLIENT LIST.
     pub fn facts(&self) -> SessionFacts {
         SessionFacts {
             id: self.id,
             name: self.name.clone(),
             db: self.db,
-            multi_count: self.transaction.as_ref().map(Queue::len),
+            multi_count: self.transaction.as_ref().map(QueuedCommands::len),
             watched_count: self.watching.len(),
-            multi_bytes: self.transaction.as_ref().map_or(0, Queue::bytes),
+            multi_bytes: self.transaction.as_ref().map_or(0, QueuedCommands::bytes),
             command: self.last.map_or("NULL", |spec| spec.name),
             protocol: self.protocol,
             lib_name: self.lib_name.clone(),
@@ -240,7 +244,6 @@ impl Session {
         }
     }
 
-    /// Whether it has subscribed to something.
     pub fn is_subscribed(&self) -> bool {
         self.subscriptions != [0; 2]
     }
@@ -260,27 +263,23 @@ impl Session {
         self.face
     }
 
-    /// The protocol it speaks.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Its database.
     pub fn db(&self) -> Db {
         self.db
     }
 
-    /// Whether its command runs in EXEC.
     pub fn is_executing(&self) -> bool {
         self.executing
     }
 
-    /// Its number.
     pub fn id(&self) -> ClientId {
         self.id
     }
 
-    /// What CLIENT SETNAME said; empty for none.
+    /// The name given by CLIENT SETNAME; empty for none.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
@@ -289,7 +288,7 @@ impl Session {
     pub fn memory_bytes(&self) -> usize {
         let names = [&self.name, &self.lib_name, &self.lib_version].map(Vec::capacity);
         let names = names.iter().sum::<usize>().saturating_sub(CLIENT_NAME_BYTES_FREE);
-        self.transaction.as_ref().map_or(0, Queue::bytes) + self.watching.bytes() + names
+        self.transaction.as_ref().map_or(0, QueuedCommands::bytes) + self.watching.bytes() + names
     }
 
     fn apply_muting(&mut self, world: &mut dyn World) {
@@ -304,18 +303,23 @@ impl Session {
     }
 
     /// Refuses what is not even looked at as a command.
-    fn refuse_unrun(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Next {
+    fn refuse_unrun(
+        &mut self,
+        args: &[&[u8]],
+        error: Error,
+        world: &mut dyn World,
+    ) -> AfterCommand {
         self.apply_muting(world);
         let error = if self.is_locked() { Error::text(identity::NO_AUTH) } else { error };
         self.reject_named(args, error, world);
         if self.replies == ReplyMode::Skip {
             self.replies = ReplyMode::On;
         }
-        Next::Done
+        AfterCommand::Done
     }
 
     /// Refuses what cannot run: it counts for the command that it names, if it names one.
-    fn reject_named(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Step {
+    fn reject_named(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> CommandStep {
         match named(self.face, args) {
             Some(spec) => self.refuse(spec, args, error, world),
             None => self.reject(args, error, world),
@@ -323,7 +327,7 @@ impl Session {
     }
 
     /// A command that never ran.
-    fn reject(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Step {
+    fn reject(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> CommandStep {
         let mut text = error.to_string();
         if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
             self.transaction = None;
@@ -343,23 +347,28 @@ impl Session {
         args: &[&[u8]],
         error: Error,
         world: &mut dyn World,
-    ) -> Step {
+    ) -> CommandStep {
         world.began();
         let step = self.reject(args, error, world);
-        world.ended(self.db, spec, args, Ended::Rejected);
+        world.ended(self.db, spec, args, CommandEnd::Rejected);
         step
     }
 
     /// Runs a command, or queues it.
-    fn begin(&mut self, spec: &'static CommandSpec, args: &[&[u8]], world: &mut dyn World) -> Step {
+    fn begin(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        world: &mut dyn World,
+    ) -> CommandStep {
         self.last = Some(spec);
         if let Err(error) = self.check_seat(spec, args) {
             return self.refuse(spec, args, error, world);
         }
-        if let Err(error) = self.permit(spec, args, Place::Alone, world) {
+        if let Err(error) = self.permit(spec, args, CommandPlace::Alone, world) {
             return self.refuse(spec, args, error, world);
         }
-        // What keeps clients from the jobs does not concern a Sentinel.
+        // Conditions that keep clients from the jobs do not concern a Sentinel.
         let obstacles = match self.face {
             Face::Data => world.obstacles(),
             Face::Sentinel => Obstacles::default(),
@@ -382,12 +391,12 @@ impl Session {
         if let Some(writes_only) = obstacles.paused
             && self.is_postponed(spec, writes_only)
         {
-            return Step::Postponed;
+            return CommandStep::Postponed;
         }
         if self.transaction.is_some() && !transaction::runs_at_once(spec) {
             return self.enqueue(spec, args, world);
         }
-        self.run(spec, args, Place::Alone, world)
+        self.run(spec, args, CommandPlace::Alone, world)
     }
 
     /// Whether the server answers such a command just now; of EXEC, all that it would run.
@@ -405,18 +414,19 @@ impl Session {
             return spec.name != "client|unpause";
         }
         let queue = self.transaction.as_ref();
-        transaction::writes(spec) || (spec.name == "exec" && queue.is_some_and(Queue::writes))
+        transaction::writes(spec)
+            || (spec.name == "exec" && queue.is_some_and(QueuedCommands::writes))
     }
 
     fn run(
         &mut self,
         spec: &'static CommandSpec,
         args: &[&[u8]],
-        place: Place,
+        place: CommandPlace,
         world: &mut dyn World,
-    ) -> Step {
+    ) -> CommandStep {
         let mut parsed = command::parse(spec, args, self.db);
-        if place == Place::Alone
+        if place == CommandPlace::Alone
             && let Some(relayed) = world.relayed()
         {
             let command = transaction::Parsed { spec, args, db: self.db, action: parsed };
@@ -435,9 +445,9 @@ impl Session {
         spec: &'static CommandSpec,
         args: &[&[u8]],
         parsed: Result<Action<'_>, Error>,
-        place: Place,
+        place: CommandPlace,
         world: &mut dyn World,
-    ) -> Step {
+    ) -> CommandStep {
         world.began();
         let step = match parsed {
             // Most commands by far, and a large one: it stays where it is.
@@ -446,10 +456,10 @@ impl Session {
             Err(error) => self.fail(&error.to_string(), world),
         };
         let how = match step {
-            Step::Done | Step::Close => Ended::Replied,
-            Step::Failed => Ended::Failed,
-            Step::Waiting => Ended::Waiting,
-            Step::Again | Step::Postponed => Ended::Again,
+            CommandStep::Done | CommandStep::Close => CommandEnd::Replied,
+            CommandStep::Failed => CommandEnd::Failed,
+            CommandStep::Waiting => CommandEnd::Waiting,
+            CommandStep::Again | CommandStep::Postponed => CommandEnd::Again,
         };
         world.ended(self.db, spec, args, how);
         step
@@ -459,13 +469,13 @@ impl Session {
         &mut self,
         (spec, args): (&'static CommandSpec, &[&[u8]]),
         action: Action<'_>,
-        place: Place,
+        place: CommandPlace,
         world: &mut dyn World,
-    ) -> Step {
+    ) -> CommandStep {
         match action {
             Action::Engine(request) => self.ask_engine(&request, place, world),
             Action::AllQueues(request) => {
-                // Anew in each turn that it takes: rights may have changed meanwhile.
+                // Checked again in each turn that it takes: rights may have changed meanwhile.
                 let user = Arc::clone(&self.identity.user);
                 let readable = user.readable(spec, args);
                 self.ask_engine(&request.for_reader(readable.as_deref()), place, world)
@@ -488,16 +498,21 @@ impl Session {
         }
     }
 
-    fn ask_engine(&mut self, request: &Request<'_>, place: Place, world: &mut dyn World) -> Step {
-        match world.handle(self.id, request, place == Place::InExec) {
-            Outcome::Replied => Step::Done,
-            Outcome::Waiting => Step::Waiting,
-            Outcome::Again => Step::Again,
+    fn ask_engine(
+        &mut self,
+        request: &Request<'_>,
+        place: CommandPlace,
+        world: &mut dyn World,
+    ) -> CommandStep {
+        match world.handle(self.id, request, place == CommandPlace::InExec) {
+            Outcome::Replied => CommandStep::Done,
+            Outcome::Waiting => CommandStep::Waiting,
+            Outcome::Again => CommandStep::Again,
         }
     }
 
     /// Answers a question about a key of any type.
-    fn probe(&mut self, queue: QueueName<'_>, probe: Probe, world: &mut dyn World) -> Step {
+    fn probe(&mut self, queue: QueueName<'_>, probe: Probe, world: &mut dyn World) -> CommandStep {
         let exists = Request::Exists { db: queue.db, queues: &[queue.name] };
         let exists = match world.ask(self.id, &exists) {
             Ok(count) => count > 0,
@@ -523,27 +538,27 @@ impl Session {
             (Probe::OtherValue, false) => {
                 let name = Shown::new(queue.name);
                 let text = format!(
-                    "ERR {name} is no string: delayd has queues only; DELAY.GET queue id shows a job"
+                    "ERR {name} is not a string: delayd has only queues; DELAY.GET queue id shows a job"
                 );
                 return self.fail(&text, world);
             }
             (_, false) => out.null(),
         }
-        Step::Done
+        CommandStep::Done
     }
 
-    fn fail(&mut self, text: &str, world: &mut dyn World) -> Step {
+    fn fail(&mut self, text: &str, world: &mut dyn World) -> CommandStep {
         if self.measuring {
             world.encoder(self.id).error(text);
         } else {
             world.refuse(self.id, text);
         }
-        Step::Failed
+        CommandStep::Failed
     }
 
-    fn ok(&mut self, world: &mut dyn World) -> Step {
+    fn ok(&mut self, world: &mut dyn World) -> CommandStep {
         world.encoder(self.id).ok();
-        Step::Done
+        CommandStep::Done
     }
 }
 

@@ -15,7 +15,7 @@ use crate::session::Session;
 /// The error beyond `maxclients`.
 pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
 
-/// Where a connection stands that came beyond `maxclients`.
+/// The state of a connection beyond `maxclients`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Seat {
     /// It has a place like all others.
@@ -43,7 +43,7 @@ impl Session {
         self.seat == Seat::Proven
     }
 
-    /// Whether a command may run on the place that the connection has. The error is the last thing it is told.
+    /// Whether a command may run on the connection's place. The error is the last reply on it.
     pub(super) fn check_seat(
         &mut self,
         spec: &'static CommandSpec,

@@ -3,13 +3,18 @@
 use crate::command::CommandSpec;
 use crate::command::spec::action::PubSub;
 use crate::command::spec::{Flag, Group};
-use crate::pubsub::Kind;
+use crate::pubsub::SubscriptionKind;
 use crate::resp::Protocol;
 use crate::session::world::World;
-use crate::session::{Place, Session, Step};
+use crate::session::{CommandPlace, CommandStep, Session};
 
 impl Session {
-    pub(super) fn pubsub(&mut self, what: PubSub<'_>, place: Place, world: &mut dyn World) -> Step {
+    pub(super) fn pubsub(
+        &mut self,
+        what: PubSub<'_>,
+        place: CommandPlace,
+        world: &mut dyn World,
+    ) -> CommandStep {
         match what {
             PubSub::Subscribe(kind, names) => return self.subscribe(kind, names, world),
             PubSub::Unsubscribe(kind, names) => self.unsubscribe(kind, names, world),
@@ -38,10 +43,10 @@ impl Session {
                 }
             }
             PubSub::PatternCount => {
-                let count = world.pubsub().topic_counts()[Kind::Pattern as usize];
+                let count = world.pubsub().topic_counts()[SubscriptionKind::Pattern as usize];
                 world.encoder(self.id).integer(count as i64);
             }
-            PubSub::Monitor if place == Place::InExec => {
+            PubSub::Monitor if place == CommandPlace::InExec => {
                 return self.fail("ERR MONITOR isn't allowed for DENY BLOCKING client", world);
             }
             PubSub::Monitor => {
@@ -50,10 +55,10 @@ impl Session {
                 return self.ok(world);
             }
         }
-        Step::Done
+        CommandStep::Done
     }
 
-    /// Whether `spec` is not allowed because RESP2 could not tell its reply from a message.
+    /// Whether `spec` is not allowed because RESP2 could not distinguish its reply from a message.
     pub(super) fn is_barred(&self, spec: &CommandSpec) -> bool {
         self.protocol == Protocol::Resp2
             && self.subscriptions != [0; 2]
@@ -74,7 +79,12 @@ impl Session {
         }
     }
 
-    fn subscribe(&mut self, kind: Kind, names: &[&[u8]], world: &mut dyn World) -> Step {
+    fn subscribe(
+        &mut self,
+        kind: SubscriptionKind,
+        names: &[&[u8]],
+        world: &mut dyn World,
+    ) -> CommandStep {
         if let Err(error) = world.pubsub().check(self.id, kind, names) {
             return self.fail(&error.to_string(), world);
         }
@@ -83,10 +93,10 @@ impl Session {
             self.subscriptions = world.pubsub().counts(self.id);
             self.confirm("subscribe", kind, Some(name), world);
         }
-        Step::Done
+        CommandStep::Done
     }
 
-    fn unsubscribe(&mut self, kind: Kind, names: &[&[u8]], world: &mut dyn World) {
+    fn unsubscribe(&mut self, kind: SubscriptionKind, names: &[&[u8]], world: &mut dyn World) {
         let all;
         let mut every = Vec::new();
         let mut names = names;
@@ -106,7 +116,13 @@ impl Session {
     }
 
     /// It is pushed, not answered: CLIENT REPLY OFF and SKIP do not silence it, nor the messages.
-    fn confirm(&mut self, word: &str, kind: Kind, name: Option<&[u8]>, world: &mut dyn World) {
+    fn confirm(
+        &mut self,
+        word: &str,
+        kind: SubscriptionKind,
+        name: Option<&[u8]>,
+        world: &mut dyn World,
+    ) {
         let count: usize = self.subscriptions.iter().sum();
         let muted = self.muted;
         self.mute(false, world);

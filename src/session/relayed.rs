@@ -1,8 +1,8 @@
 //! Commands of a client that is answered through the console, which hands on only so much, and only until its client's
 //! time is up. A command begins only if its largest answer fits; a wait ends while the answer is still awaited.
 
-use crate::command::spec::action::{Action, Server};
-use crate::engine::decide::whole::Needs;
+use crate::command::spec::action::{Action, ServerRequest};
+use crate::engine::decide::transaction::Needs;
 use crate::engine::model::request::{Request, Reserve};
 use crate::error::Error;
 use crate::session::Session;
@@ -10,9 +10,9 @@ use crate::session::transaction::Parsed;
 use crate::session::world::{Relayed, World};
 use std::sync::Arc;
 
-/// An error, or a short answer, always fits: what is refused has to be told.
+/// An error, or a short reply, always fits: a refusal must be sent.
 const SHORT_BYTES: u64 = 1024;
-/// What a command answers that cannot be measured.
+/// The reply of a command that cannot be measured.
 const UNKNOWN_BYTES: u64 = 16 << 20;
 
 /// Leases that end with the connection would be over when their jobs arrive.
@@ -22,7 +22,7 @@ const UNKNOWN_BYTES: u64 = 16 << 20;
 pub(super) fn check_bound(request: &Request<'_>, relayed: Relayed) -> Result<(), Error> {
     match request {
         Request::Reserve(Reserve { bound: true, .. }) if relayed.is_request => Err(Error::text(
-            "ERR BOUND is not to be had over HTTP: the connection ends with the answer, and the lease with it",
+            "ERR BOUND is not available over HTTP: the connection ends with the answer, and the lease with it",
         )),
         _ => Ok(()),
     }
@@ -50,7 +50,7 @@ impl Session {
                     *wait = wait.at_most(ms);
                 }
             }
-            Ok(Action::Server(Server::Wait(wait))) => {
+            Ok(Action::Server(ServerRequest::Wait(wait))) => {
                 if let Some(ms) = wait_ms {
                     // 0 is for ever.
                     let own_ms = if wait.timeout_ms == 0 { u64::MAX } else { wait.timeout_ms };
@@ -67,7 +67,8 @@ impl Session {
         Ok(command.action)
     }
 
-    /// The most bytes that it may answer. What waits answers little now, and later as much as there is then.
+    /// The upper bound of its reply, bytes. A waiting command replies with little now, and later with as much as there
+    /// is then.
     fn answer_bytes_max(&mut self, command: &Parsed<'_>, world: &mut dyn World) -> u64 {
         // EXEC looks at all that it runs, and the rest of its kind say a word.
         if matches!(command.action, Ok(Action::Transaction(_)) | Err(_)) {

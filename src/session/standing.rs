@@ -1,21 +1,21 @@
-//! What the server is to its clients just now: which commands it refuses, since they are not for it to answer.
+//! The server's current role for its clients: which commands it refuses, because they are not for it to answer.
 
 use crate::command::CommandSpec;
 use crate::command::spec::Flag;
 use crate::error::{Error, Misconf};
 use std::sync::Arc;
 
-/// What commands that need the jobs are answered until the journal has been read. Clients look at
-/// the first word only and try again.
+/// The reply to commands that need the jobs until the journal has been read. Clients look at the
+/// first word only and try again.
 const LOADING: &str = "LOADING delayd is loading the journal into memory";
 
 /// A node that does not decide, and does not know whether what it has is current.
-const NO_READS: &str = "MASTERDOWN this node does not lead, and answers no reads: it has not heard of a leader \
-    lately, or replica-serve-stale-data is no";
+const NO_READS: &str = "MASTERDOWN this node does not lead and answers no reads: it has not heard a leader recently, \
+    or replica-serve-stale-data is no";
 
 /// See the module. A server that is in no cluster serves, but while it loads.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Standing {
+pub enum NodeStanding {
     /// It decides: every command is served.
     #[default]
     Serving,
@@ -23,7 +23,7 @@ pub enum Standing {
     Loading,
     /// The cluster has never been complete. Nothing is acknowledged by fewer nodes than were asked for.
     Forming {
-        /// Who has not come yet, such as `n3 is missing`.
+        /// The missing nodes, such as `n3 is missing`.
         missing: Arc<str>,
     },
     /// Another node decides, or none does.
@@ -37,21 +37,20 @@ pub enum Standing {
     Down,
 }
 
-impl Standing {
-    /// Whether every command is served.
+impl NodeStanding {
     #[inline]
     pub fn is_serving(&self) -> bool {
-        matches!(self, Standing::Serving)
+        matches!(self, NodeStanding::Serving)
     }
 
     /// Whether this is the node that decides, be it cut off for the moment.
     pub fn leads(&self) -> bool {
-        matches!(self, Standing::Serving | Standing::Down)
+        matches!(self, NodeStanding::Serving | NodeStanding::Down)
     }
 
     /// Whether no node is known here that decides: a client has to look for one elsewhere, and may find none.
     pub fn is_leaderless(&self) -> bool {
-        matches!(self, Standing::Down | Standing::Following { is_led: false, .. })
+        matches!(self, NodeStanding::Down | NodeStanding::Following { is_led: false, .. })
     }
 
     /// Whether a command may run now, alone or in a transaction.
@@ -66,20 +65,28 @@ impl Standing {
         let changes =
             [Flag::Write, Flag::Blocking, Flag::PubSub].iter().any(|flag| spec.has(*flag));
         match self {
-            Standing::Loading if !spec.has(Flag::Loading) => Err(Error::text(LOADING)),
-            Standing::Forming { .. } | Standing::Following { .. } | Standing::Down if is_ping => {
+            NodeStanding::Loading if !spec.has(Flag::Loading) => Err(Error::text(LOADING)),
+            NodeStanding::Forming { .. } | NodeStanding::Following { .. } | NodeStanding::Down
+                if is_ping =>
+            {
                 Ok(())
             }
-            Standing::Forming { missing } if changes || !spec.has(Flag::Loading) => {
+            NodeStanding::Forming { missing } if changes || !spec.has(Flag::Loading) => {
                 Err(Error::text(format!("LOADING the cluster is forming: {missing}")))
             }
-            Standing::Following { is_led: true, .. } if changes => Err(Misconf::Following.into()),
+            NodeStanding::Following { is_led: true, .. } if changes => {
+                Err(Misconf::Following.into())
+            }
             // READONLY would say that another node can do it.
-            Standing::Following { is_led: false, .. } if changes => Err(Misconf::Leaderless.into()),
-            Standing::Following { reads: false, .. } if !spec.has(Flag::Stale) => {
+            NodeStanding::Following { is_led: false, .. } if changes => {
+                Err(Misconf::Leaderless.into())
+            }
+            NodeStanding::Following { reads: false, .. } if !spec.has(Flag::Stale) => {
                 Err(Error::text(NO_READS))
             }
-            Standing::Down if changes || !spec.has(Flag::Stale) => Err(Misconf::NoQuorum.into()),
+            NodeStanding::Down if changes || !spec.has(Flag::Stale) => {
+                Err(Misconf::NoQuorum.into())
+            }
             _ => Ok(()),
         }
     }
@@ -87,12 +94,12 @@ impl Standing {
     /// Why nothing is decided; none if it is, as far as the journal allows.
     pub fn stopped(&self) -> Option<Misconf> {
         match self {
-            Standing::Serving => None,
-            Standing::Down => Some(Misconf::NoQuorum),
-            Standing::Following { is_led: false, .. } => Some(Misconf::Leaderless),
-            Standing::Loading | Standing::Forming { .. } | Standing::Following { .. } => {
-                Some(Misconf::Following)
-            }
+            NodeStanding::Serving => None,
+            NodeStanding::Down => Some(Misconf::NoQuorum),
+            NodeStanding::Following { is_led: false, .. } => Some(Misconf::Leaderless),
+            NodeStanding::Loading
+            | NodeStanding::Forming { .. }
+            | NodeStanding::Following { .. } => Some(Misconf::Following),
         }
     }
 }

@@ -6,23 +6,22 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::command::spec::action::{Action, Connection, Server};
+use crate::command::spec::action::{Action, Connection, ServerRequest};
 use crate::command::spec::{Flag, Group};
 use crate::command::{self, CommandSpec};
-use crate::engine::decide::whole::{Begun, Whole};
+use crate::engine::decide::transaction::{TransactionBegun, WholeTransaction};
 use crate::engine::model::request::{QueueName, Request};
 use crate::error::Error;
 use crate::ids::Db;
 use crate::limits::{TRANSACTION_ARGUMENTS_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
-use crate::session::world::{Ended, World};
-use crate::session::{Place, Session, Standing, Step, relayed};
+use crate::session::world::{CommandEnd, World};
+use crate::session::{CommandPlace, CommandStep, NodeStanding, Session, relayed};
 
-/// Bytes counted for a queue that a command may open, beside its name.
+/// Bytes counted for a queue that a command may create, in addition to its name.
 const OPENED_BYTES: usize = 64;
 
-/// The commands of one transaction.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct QueuedCommands {
     commands: Vec<Queued>,
     bytes: usize,
     arguments: usize,
@@ -36,7 +35,7 @@ pub(super) struct Queue {
     spoilt: bool,
 }
 
-/// One queued command: its words one behind another, and where each ends.
+/// One queued command: its words one after another, and where each ends.
 #[derive(Debug)]
 struct Queued {
     spec: &'static CommandSpec,
@@ -62,36 +61,33 @@ impl Queued {
         spans.map(|(start, end)| &self.words[*start as usize..*end as usize]).collect()
     }
 
-    /// What is held for it, bytes.
+    /// Bytes held for it.
     fn cost(args: &[&[u8]]) -> usize {
         let words: usize = args.iter().map(|arg| arg.len() + size_of::<u32>()).sum();
         words + size_of::<Queued>()
     }
 }
 
-impl Queue {
-    /// How many commands.
+impl QueuedCommands {
     pub(super) fn len(&self) -> usize {
         self.commands.len()
     }
 
-    /// Bytes held for them.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether one of them writes, or publishes.
     pub(super) fn writes(&self) -> bool {
         self.commands.iter().any(|queued| writes(queued.spec))
     }
 
     /// Whether the server answers all of them just now.
-    pub(super) fn check_standing(&self, standing: &Standing) -> Result<(), Error> {
+    pub(super) fn check_standing(&self, standing: &NodeStanding) -> Result<(), Error> {
         self.commands.iter().try_for_each(|queued| standing.check(queued.spec))
     }
 
-    /// Whether a command that is to be queued would be refused now, for want of something that is not its
-    /// own mistake. A mistake is an error in its place in EXEC.
+    /// Whether a command about to be queued would be refused now, for a lack of resources and not for its own mistake.
+    /// A mistake is an error in its place in EXEC.
     fn check(
         &mut self,
         spec: &'static CommandSpec,
@@ -164,15 +160,15 @@ pub(super) fn runs_at_once(spec: &CommandSpec) -> bool {
 }
 
 impl Session {
-    pub(super) fn multi(&mut self, world: &mut dyn World) -> Step {
+    pub(super) fn multi(&mut self, world: &mut dyn World) -> CommandStep {
         if self.transaction.is_some() {
             return self.fail("ERR MULTI calls can not be nested", world);
         }
-        self.transaction = Some(Queue::default());
+        self.transaction = Some(QueuedCommands::default());
         self.ok(world)
     }
 
-    pub(super) fn discard(&mut self, world: &mut dyn World) -> Step {
+    pub(super) fn discard(&mut self, world: &mut dyn World) -> CommandStep {
         match self.transaction.take() {
             Some(_) => {
                 self.unwatch(world);
@@ -187,8 +183,8 @@ impl Session {
         spec: &'static CommandSpec,
         args: &[&[u8]],
         world: &mut dyn World,
-    ) -> Step {
-        let Some(queue) = &mut self.transaction else { return Step::Failed };
+    ) -> CommandStep {
+        let Some(queue) = &mut self.transaction else { return CommandStep::Failed };
         let bytes = Queued::cost(args);
         let refused = if spec.has(Flag::NoMulti) {
             Some("ERR Command not allowed inside a transaction".to_string())
@@ -209,7 +205,7 @@ impl Session {
         {
             return self.refuse(spec, args, error, world);
         }
-        let Some(queue) = &mut self.transaction else { return Step::Failed };
+        let Some(queue) = &mut self.transaction else { return CommandStep::Failed };
         // Once it is spoilt the rest is answered as if queued, but not kept.
         if !queue.spoilt {
             queue.bytes += bytes;
@@ -217,10 +213,10 @@ impl Session {
             queue.commands.push(Queued::copy(spec, args));
         }
         world.encoder(self.id).simple("QUEUED");
-        Step::Done
+        CommandStep::Done
     }
 
-    pub(super) fn exec(&mut self, world: &mut dyn World) -> Step {
+    pub(super) fn exec(&mut self, world: &mut dyn World) -> CommandStep {
         let Some(queue) = self.transaction.take() else {
             return self.fail("ERR EXEC without MULTI", world);
         };
@@ -230,7 +226,7 @@ impl Session {
             return self.fail(text, world);
         }
         let step = self.exec_all(&queue, world);
-        if step == Step::Again {
+        if step == CommandStep::Again {
             self.transaction = Some(queue);
         } else {
             self.unwatch(world);
@@ -238,17 +234,17 @@ impl Session {
         step
     }
 
-    fn exec_all(&mut self, queue: &Queue, world: &mut dyn World) -> Step {
+    fn exec_all(&mut self, queue: &QueuedCommands, world: &mut dyn World) -> CommandStep {
         let args: Vec<Vec<&[u8]>> = queue.commands.iter().map(Queued::args).collect();
         let commands = parsed(queue, &args, self.db);
         match self.begin_whole(queue, &commands, world) {
-            Ok(Begun::Begun(_)) => {}
-            Ok(Begun::Again) => return Step::Again,
-            Ok(Begun::Changed) => {
+            Ok(TransactionBegun::Begun(_)) => {}
+            Ok(TransactionBegun::Again) => return CommandStep::Again,
+            Ok(TransactionBegun::Changed) => {
                 world.encoder(self.id).null_array();
-                return Step::Done;
+                return CommandStep::Done;
             }
-            Ok(Begun::Refused(error)) | Err(error) => {
+            Ok(TransactionBegun::Refused(error)) | Err(error) => {
                 if matches!(error, Error::AnswerTooLarge { .. }) {
                     world.stop_relayed();
                 }
@@ -267,38 +263,38 @@ impl Session {
         }
         self.executing = false;
         world.end_transaction();
-        Step::Done
+        CommandStep::Done
     }
 
     fn run_queued(&mut self, command: Parsed<'_>, world: &mut dyn World) {
         let Parsed { spec, args, db, action } = command;
         self.last = Some(spec);
         // A command before it may have changed the user.
-        if let Err(error) = self.permit(spec, args, Place::InExec, world) {
+        if let Err(error) = self.permit(spec, args, CommandPlace::InExec, world) {
             world.began();
             self.fail(&error.to_string(), world);
-            return world.ended(self.db, spec, args, Ended::Rejected);
+            return world.ended(self.db, spec, args, CommandEnd::Rejected);
         }
         if db == self.db {
-            self.run_parsed(spec, args, action, Place::InExec, world);
+            self.run_parsed(spec, args, action, CommandPlace::InExec, world);
         } else {
             // A SELECT before it was not permitted after all.
-            self.run(spec, args, Place::InExec, world);
+            self.run(spec, args, CommandPlace::InExec, world);
         }
     }
 
     /// Begins the transaction, if all its commands may run to the end.
     fn begin_whole(
         &mut self,
-        queue: &Queue,
+        queue: &QueuedCommands,
         commands: &[Parsed<'_>],
         world: &mut dyn World,
-    ) -> Result<Begun, Error> {
+    ) -> Result<TransactionBegun, Error> {
         // Users may have changed since they were queued.
         self.executing = true;
-        let permitted = commands
-            .iter()
-            .try_for_each(|command| self.permit(command.spec, command.args, Place::InExec, world));
+        let permitted = commands.iter().try_for_each(|command| {
+            self.permit(command.spec, command.args, CommandPlace::InExec, world)
+        });
         self.executing = false;
         permitted?;
         let beside = self.measure(commands, world)?;
@@ -309,7 +305,8 @@ impl Session {
             commands.iter().filter_map(|command| command.request(&globs)).collect();
         let watched = self.watched();
         let answer_bytes_max = world.relayed().map_or(u64::MAX, |relayed| relayed.room_bytes);
-        let whole = Whole { requests: &requests, watched: &watched, beside, answer_bytes_max };
+        let whole =
+            WholeTransaction { requests: &requests, watched: &watched, beside, answer_bytes_max };
         Ok(world.begin_transaction(self.id, &whole, queue.bytes()))
     }
 }
@@ -325,7 +322,7 @@ pub(super) struct Parsed<'a> {
 }
 
 impl Parsed<'_> {
-    /// What it asks the engine, or something that costs as much; `globs` are all of its user's.
+    /// Its requests to the engine, or something as costly; `globs` are all of its user's.
     pub(super) fn request<'s>(&'s self, globs: &'s [&'s [u8]]) -> Option<Cow<'s, Request<'s>>> {
         match &self.action {
             Ok(Action::Engine(request)) => Some(Cow::Borrowed(request)),
@@ -336,7 +333,7 @@ impl Parsed<'_> {
                 let queues = std::slice::from_ref(&queue.name);
                 Some(Cow::Owned(Request::Exists { db: queue.db, queues }))
             }
-            Ok(Action::Server(Server::RandomQueue(db))) => {
+            Ok(Action::Server(ServerRequest::RandomQueue(db))) => {
                 Some(Cow::Owned(Request::RandomQueue { db: *db, draw: 0 }))
             }
             _ => None,
@@ -345,7 +342,7 @@ impl Parsed<'_> {
 }
 
 /// The commands in order, each read in the database in which it will run.
-fn parsed<'a>(queue: &Queue, args: &'a [Vec<&'a [u8]>], db: Db) -> Vec<Parsed<'a>> {
+fn parsed<'a>(queue: &QueuedCommands, args: &'a [Vec<&'a [u8]>], db: Db) -> Vec<Parsed<'a>> {
     let mut db = db;
     let commands = queue.commands.iter().zip(args);
     let commands = commands.map(|(queued, args)| {

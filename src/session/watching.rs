@@ -1,4 +1,4 @@
-//! WATCH: queues whose change makes the next EXEC do nothing.
+//! WATCH: a change of these queues makes the next EXEC do nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use crate::engine::model::request::QueueName;
 use crate::ids::Db;
 use crate::limits::WATCHED_MAX;
 use crate::session::world::World;
-use crate::session::{Session, Step};
+use crate::session::{CommandStep, Session};
 
-/// Bytes counted for a queue that is watched, beside its name here and, if it did not exist, in the
+/// Bytes counted for a watched queue, in addition to its name here and, if it did not exist, in the
 /// engine.
 const WATCHED_BYTES: usize = 256;
 
@@ -21,19 +21,17 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    /// How many.
     pub(super) fn len(&self) -> usize {
         self.queues.len()
     }
 
-    /// Bytes held for them.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 impl Session {
-    pub(super) fn watch(&mut self, names: &[&[u8]], world: &mut dyn World) -> Step {
+    pub(super) fn watch(&mut self, names: &[&[u8]], world: &mut dyn World) -> CommandStep {
         if self.transaction.is_some() {
             return self.fail("ERR WATCH inside MULTI is not allowed", world);
         }
@@ -42,7 +40,7 @@ impl Session {
         let count = watching.len() + names.iter().filter(fresh).count();
         if count > WATCHED_MAX {
             let text =
-                format!("ERR a connection watches at most {WATCHED_MAX} queues, not {count}");
+                format!("ERR a connection can watch at most {WATCHED_MAX} queues, not {count}");
             return self.fail(&text, world);
         }
         for name in names {
@@ -57,7 +55,6 @@ impl Session {
         self.ok(world)
     }
 
-    /// Forgets all that is watched.
     pub(super) fn unwatch(&mut self, world: &mut dyn World) {
         if self.watching.len() > 0 {
             self.watching = Watching::default();
@@ -65,7 +62,6 @@ impl Session {
         }
     }
 
-    /// The queues that are watched, as they were then.
     pub(super) fn watched(&self) -> Vec<(QueueName<'_>, Stamp)> {
         let queues = self.watching.queues.iter();
         queues.map(|((db, name), stamp)| (QueueName { db: *db, name }, *stamp)).collect()

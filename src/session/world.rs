@@ -1,11 +1,11 @@
-//! What a session needs of the server around it: [`World`], which the server implements once per turn. A
-//! session reaches sockets, clocks, the engine and other clients in no other way.
+//! A session's access to the server around it: [`World`], which the server implements once per turn. A session reaches
+//! sockets, clocks, the engine and other clients in no other way.
 
 use crate::command::CommandSpec;
-use crate::command::spec::action::{Action, Clients, Server, Users};
+use crate::command::spec::action::{Action, Clients, ServerRequest, Users};
 use crate::engine::Outcome;
+use crate::engine::decide::transaction::{TransactionBegun, WholeTransaction};
 use crate::engine::decide::watch::Stamp;
-use crate::engine::decide::whole::{Begun, Whole};
 use crate::engine::model::request::{QueueName, Request};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
@@ -13,12 +13,12 @@ use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol};
 use crate::session::acl::Acl;
 use crate::session::acl::log::{Context, Reason};
-use crate::session::{Session, Standing};
+use crate::session::{CommandStep, NodeStanding, Session};
 
 /// The server as one session sees it during one command.
 pub trait World {
-    /// Writes to `client`'s own output, in its protocol, behind what stands there. A muted
-    /// client's encoder writes to nowhere.
+    /// Writes to `client`'s own output, in its protocol, after its present content. A muted
+    /// client's encoder discards everything.
     fn encoder(&mut self, client: ClientId) -> Encoder<'_>;
 
     /// How `client` is answered from here on: everything it is sent is in `protocol`, and while muted (`CLIENT
@@ -45,12 +45,12 @@ pub trait World {
     fn begin_transaction(
         &mut self,
         client: ClientId,
-        whole: &Whole<'_>,
+        whole: &WholeTransaction<'_>,
         freed_bytes: usize,
-    ) -> Begun;
+    ) -> TransactionBegun;
 
-    /// What may be answered to the running client, and how long its command may wait; none where nothing is between
-    /// it and its replies.
+    /// How many bytes may be sent to the running client, and how long its command may wait; none where nothing is
+    /// between it and its replies.
     fn relayed(&self) -> Option<Relayed>;
 
     /// No further command of the running client is run until its next request.
@@ -59,7 +59,7 @@ pub trait World {
     /// `Engine::answer_bytes_max`.
     fn answer_bytes_max(&mut self, client: ClientId, request: &Request<'_>) -> u64;
 
-    /// `Engine::check_queued`: whether a request that is to be queued would be refused now.
+    /// `Engine::check_queued`: whether a request about to be queued would be refused now.
     fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error>;
 
     /// Bytes of replies written to `client` so far, those thrown away included; only differences
@@ -70,14 +70,14 @@ pub trait World {
     fn end_transaction(&mut self);
 
     /// Handles a reading request whose reply is an integer (`Exists`, `Len`) and returns that
-    /// integer instead of writing it to anybody. Hands nothing off: it may stand in a transaction.
+    /// integer instead of writing it to a client. Hands nothing off: it may be used in a
+    /// transaction.
     fn ask(&mut self, client: ClientId, request: &Request<'_>) -> Result<i64, Error>;
 
     /// RESET: `client` waits for nothing and its `BOUND` leases end (`Engine::closed`).
     fn release(&mut self, client: ClientId);
 
-    /// Channels. What is published leaves no earlier than the replies to what the running client has
-    /// done before.
+    /// Channels. Messages leave no earlier than the replies to the running client's earlier commands.
     fn pubsub(&mut self) -> &mut PubSub;
 
     /// How many entries a command may look at that does not ask the engine.
@@ -99,23 +99,23 @@ pub trait World {
     /// begins with its class, is left to the session.
     fn serve(&mut self, asker: &Session, what: Admin<'_>) -> Result<Served, String>;
 
-    /// What keeps commands from running just now.
+    /// The condition that keeps commands from running just now.
     fn obstacles(&self) -> Obstacles;
 
-    /// What the server is to its clients just now.
-    fn standing(&self) -> &Standing;
+    /// The server's current role for its clients.
+    fn standing(&self) -> &NodeStanding;
 
     /// Whether it is a node of a cluster that another one decides for.
     fn is_replica(&self) -> bool;
 
     /// A command is about to run; also each command of a transaction when EXEC comes to it, and
-    /// again when it comes back after [`Next::Again`](super::Next::Again).
+    /// again when it comes back after [`Next::Again`](super::AfterCommand::Again).
     fn began(&mut self);
 
     /// The command of the last [`World::began`] is over, and the client is in `db`. For counters, the slow
     /// log, and those that see every command; `args` begins with the command's name. A password is among
     /// them only in AUTH and HELLO.
-    fn ended(&mut self, db: Db, spec: &'static CommandSpec, args: &[&[u8]], how: Ended);
+    fn ended(&mut self, db: Db, spec: &'static CommandSpec, args: &[&[u8]], how: CommandEnd);
 }
 
 /// The terms of a client that is answered through the console.
@@ -129,7 +129,7 @@ pub struct Relayed {
     pub is_request: bool,
 }
 
-/// What keeps commands from running.
+/// The condition that keeps commands from running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Obstacles {
     /// Not every command is served: [`World::standing`] says which. While the server loads, the engine must look
@@ -141,7 +141,7 @@ pub struct Obstacles {
 
 /// How a command ended, for the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum CommandEnd {
     /// It was answered, or the engine answered it (perhaps with an error that the outbox saw).
     Replied,
     /// It ran and was answered with an error by the session.
@@ -154,20 +154,19 @@ pub enum Ended {
     Again,
 }
 
-/// The error a client gets whom `CLIENT UNBLOCK id ERROR` released.
+/// The error for a client that `CLIENT UNBLOCK id ERROR` released.
 pub const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
 /// The error a client gets that waits when its server stops to decide.
 pub const DEMOTED: &str = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> \
     replica?)";
 
-/// A command about the server, or about others than the one who asks.
+/// A command about the server, or about other clients.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "each holds what its type says")]
 pub enum Admin<'a> {
     Clients(Clients<'a>),
     OwnLine,
-    Server(Server<'a>),
+    Server(ServerRequest<'a>),
     Users(Users<'a>),
 }
 
@@ -183,6 +182,27 @@ pub enum Served {
     Again,
     /// The reply is written, and users may have changed: the session takes up its own.
     UsersChanged,
-    /// The reply is written, and CLIENT KILL met the asker, who reads it first.
+    /// The reply is written, but CLIENT KILL hit the client itself, which reads it first.
     Killed,
+}
+
+// A command's requests to the server as a whole.
+
+impl Session {
+    pub(super) fn serve(&mut self, what: Admin<'_>, world: &mut dyn World) -> CommandStep {
+        match world.serve(self, what) {
+            Ok(Served::Done) => CommandStep::Done,
+            Ok(Served::Waiting) => CommandStep::Waiting,
+            Ok(Served::Again) => CommandStep::Again,
+            Ok(Served::UsersChanged) => {
+                self.take_up_own(world);
+                CommandStep::Done
+            }
+            Ok(Served::Killed) => {
+                self.closing = true;
+                CommandStep::Done
+            }
+            Err(text) => self.fail(&text, world),
+        }
+    }
 }

@@ -1,20 +1,27 @@
-//! The command lines of the tools.
+//! The command lines of the tools. `call`, `demo` and `health` parse their own.
 
-use crate::cluster::names::{Address, Listed, Name};
+use super::access::{Access, ServerAddress};
+use super::{call, demo, health};
+use crate::cluster::members::names::{Address, Listed, Name};
 use crate::cluster::options::{node_list, node_name};
 use crate::ids::Index;
 use std::path::PathBuf;
 
-/// What a command line asks for.
+/// The parsed command line.
 #[derive(Debug, PartialEq)]
-pub enum Asked {
+pub enum ToolInvocation {
     Check(Check),
     Dump(Dump),
     Cluster(Cluster),
     Dissolve(Dissolve),
-    Backup(Backup),
+    Backup(BackupArgs),
     Restore(Restore),
     Console(Console),
+    Call(call::Call),
+    /// With the delay, ms.
+    Demo(u64),
+    /// With the options of the server.
+    Health(Vec<String>),
     /// `--help` of one of them.
     Help(&'static str),
 }
@@ -24,16 +31,16 @@ pub enum Asked {
 pub struct Check {
     /// The data directory, or the journal's folder in it.
     pub dir: PathBuf,
-    /// Tells how the journal's last instant stands to the wall clock.
+    /// Shows the journal's last instant and the wall clock.
     pub clock: bool,
-    pub change: Option<Change>,
+    pub change: Option<JournalChange>,
     /// Without asking.
     pub yes: bool,
 }
 
-/// What `delayd check` can change.
+/// The changes `delayd check` can make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum JournalChange {
     /// Cuts what is damaged or torn.
     Repair,
     /// Sets the journal's last instant back to the wall clock.
@@ -56,11 +63,11 @@ pub struct Dump {
 pub struct Cluster {
     /// The data directory, or the journal's folder in it.
     pub dir: PathBuf,
-    /// Of a node whose others are lost; else of a server alone.
+    /// For a node whose others are lost; otherwise for a standalone server.
     pub recovers: bool,
-    /// What the node is called from here on, and where others reach it.
+    /// The node's name from here on, and its addresses for others.
     pub own: Listed,
-    /// Others are to be members before anything is acknowledged.
+    /// Others must be members before anything is acknowledged.
     pub has_others: bool,
     /// Without asking.
     pub yes: bool,
@@ -71,32 +78,16 @@ pub struct Cluster {
 pub struct Dissolve {
     /// The data directory of the last node, or the journal's folder in it.
     pub dir: PathBuf,
-    /// The data directory of the server alone.
+    /// The data directory of the standalone server.
     pub into: PathBuf,
     /// Also of a node that had others, which may have more.
     pub accepts: bool,
 }
 
-/// A running server, and how it is spoken to.
-#[derive(Debug, PartialEq)]
-pub struct Server {
-    pub place: Address,
-    /// The default one without it.
-    pub user: Option<String>,
-    pub password_file: Option<PathBuf>,
-    /// Speaks TLS: whose certificates are taken.
-    pub ca_cert_file: Option<PathBuf>,
-    /// What is shown to a server that asks for it, with its key.
-    pub cert_file: Option<PathBuf>,
-    pub key_file: Option<PathBuf>,
-    /// The name that the server's certificate is for, if it is not its host's.
-    pub sni: Option<String>,
-}
-
 /// `delayd backup`
 #[derive(Debug, PartialEq)]
-pub struct Backup {
-    pub server: Server,
+pub struct BackupArgs {
+    pub server: ServerAddress,
     /// The folder of the backup.
     pub dir: PathBuf,
     /// Also from a node that leads others.
@@ -110,9 +101,9 @@ pub struct Restore {
     pub dir: PathBuf,
     /// The data directory of the server.
     pub into: PathBuf,
-    /// Of the first node of a cluster: what it is called, and where others reach it.
+    /// For the first node of a cluster: its name, and its address for the others.
     pub own: Option<Listed>,
-    /// Others are to be members before anything is acknowledged.
+    /// Others must be members before anything is acknowledged.
     pub has_others: bool,
 }
 
@@ -129,20 +120,20 @@ pub struct Console {
 
 const CHECK_HELP: &str = "\
 Usage: delayd check DIR [--clock] [--repair | --lower-clock] [--yes]
-Reads a journal as a start would and says what is in it. Changes nothing, and
-may run beside a server; needs about as much memory as the server.
+Reads a journal as a start would and shows its content. Changes nothing, and
+may run while a server does. Needs about as much memory as the server.
 
 DIR is the data directory (option dir) or the journal's folder in it.
 
-  --repair        if the log is damaged: saves what stands from the damage on
-                  to cut-<unix time>/ in the journal's folder, then cuts the log
-                  there, so that a server starts with all that was before it.
-                  Not while a server runs.
-  --clock         compares the journal's last instant with the wall clock: a
+  --repair        if the log is damaged: saves everything from the damage on to
+                  cut-<unix time>/ in the journal's folder, then cuts the log
+                  there, so that a server starts with all data before it. Not
+                  while a server runs.
+  --clock         compares the journal's last instant with the wall clock; a
                   server begins at the later of them
   --lower-clock   sets the last instant to the wall clock if that is earlier,
-                  after a server ran with a clock that was wrong. Due times stay
-                  as they are. Not while a server runs.
+                  after a server ran with a wrong clock. Due times stay as they
+                  are. Not while a server runs.
   --yes           does not ask before it changes anything
 
 Exit codes:
@@ -156,137 +147,138 @@ Exit codes:
 const DUMP_HELP: &str = "\
 Usage: delayd dump DIR [--from INDEX] [--to INDEX] [--base]
 Writes the facts of a journal as JSON, one object a line, oldest first. Changes
-nothing, and may run beside a server. docs/journal.md lists the fields.
+nothing, and may run while a server does. docs/journal.md lists the fields.
 
 DIR is the data directory (option dir) or the journal's folder in it.
 
-  --from INDEX   begins with this batch; without it, behind the base
+  --from INDEX   begins with this batch; by default after the base
   --to INDEX     ends with this batch
-  --base         writes first what the base holds: all queues and jobs
+  --base         first writes the content of the base: all queues and jobs
 
 Exit codes:
-   0  all was written; also if the log ends with a torn tail, or the reader of
-      the output has seen enough
-   2  damage: what stands before it was written
+   0  everything was written; also if the log ends with a torn tail, or the
+      reader of the output closes it
+   2  damage: everything before it was written
    3  cannot be read: no such directory, permission, unknown version
   64  the command line is wrong
 ";
 
 const CLUSTER_HELP: &str = "\
 Usage: delayd cluster (found | recover | dissolve) DIR ...
-Makes what a journal holds the beginning of a new cluster with one member, or of
-a server alone. Not while a server runs. Needs as much memory as the server, and
-room for a base.
+Turns a journal into that of a new cluster with one member, or of a standalone
+server. Not while a server runs. Needs as much memory as the server, and space
+for a base.
 
-found DIR --cluster-node NAME --cluster-nodes LIST: from the journal of a server
-alone. Start the node then with the same cluster-node and cluster-nodes, and the
-others with empty folders: they are sent all there is. Nothing is lost. A server
-alone does not open the folder any more.
+found DIR --cluster-node NAME --cluster-nodes LIST: from the journal of a
+standalone server. Then start the node with the same cluster-node and
+cluster-nodes, and the others with empty folders: they receive all data. Nothing
+is lost. A standalone server can no longer open the folder.
 
 recover DIR --cluster-node NAME --cluster-nodes LIST --i-accept-losses: from the
-journal of a node of a cluster whose majority is lost for good. What that
-majority had acknowledged and this node had not received is lost. All its log is
-kept, committed or not; it says where it ends. It leads alone at once;
-DELAY.CLUSTER ADD takes in others, with empty folders. The other nodes of the
-old cluster must never be started again.
+journal of a node of a cluster whose majority is lost for good. Everything that
+the majority had acknowledged and this node had not received is lost. The whole
+log of this node is kept, committed or not; recover shows where it ends. The
+node leads alone at once; DELAY.CLUSTER ADD adds others, with empty folders.
+Never start the other nodes of the old cluster again.
 
-dissolve DIR INTO: from the journal of the last node of a cluster, from which
-DELAY.CLUSTER REMOVE took all others, into the folder INTO, for a server alone.
-Nothing is lost. DIR stays as it is; never start a node with it again.
+dissolve DIR INTO: from the journal of the last node of a cluster, after
+DELAY.CLUSTER REMOVE has removed all others, into the folder INTO, for a
+standalone server. Nothing is lost. DIR stays as it is; never start a node with
+it again.
 
-DIR is the data directory (option dir) or the journal's folder in it. Of several
-nodes that are left take the one whose log goes furthest: delayd check tells.
+DIR is the data directory (option dir) or the journal's folder in it. If several
+nodes are left, take the one with the longest log: delayd check shows it.
 
-  --cluster-node NAME   as the option: what the node is called
-  --cluster-nodes LIST  as the option: name=host:port, this node among them
-  --i-accept-losses     recover does nothing without it; dissolve takes a node
-                        that has other members only with it
+  --cluster-node NAME   like the option: the node's name
+  --cluster-nodes LIST  like the option: name=host:port, including this node
+  --i-accept-losses     required for recover; for dissolve if the node still has
+                        other members
   --yes                 found and recover do not ask before they change anything
 
 Exit codes:
    0  done, and in order
-   1  not done: it was not agreed to
+   1  not done: it was not confirmed
    2  damage: a server would not start
-   3  cannot be read, or is another's: permission, in use, of another kind
+   3  cannot be read, or does not fit: permission, in use, another kind
   64  the command line is wrong
 ";
 
 const BACKUP_HELP: &str = "\
 Usage: delayd backup HOST:PORT DIR [--user NAME] [--password-file FILE]
-Fetches all jobs, queues, schedules and settings of the server at HOST:PORT, a
-server alone or a node of a cluster, into the folder DIR, while it runs: the
-state as of one batch, with all that was answered before. What has come is read
-back and counted before it takes the place of an older backup in DIR. One that
-was broken off goes on where it was when the same is said again.
+Fetches all jobs, queues, schedules and settings of the running server at
+HOST:PORT, a standalone server or a node of a cluster, into the folder DIR: the
+state as of one batch, with everything that was answered before. The backup is
+read back and counted before it replaces an older one in DIR. If it is
+interrupted, the same command continues it.
 
 The server sends no faster than its option cluster-sync-rate.
 
-  --user NAME             the user, which needs +delay.backup; without it the
-                          default one
-  --password-file FILE    a file whose first line is the password; without it
-                          the variable DELAYD_PASSWORD has it
-  --tls-ca-cert-file FILE  speaks TLS, and takes a certificate of this authority
-  --tls-cert-file FILE    the certificate that is shown to the server
+  --user NAME             the user, which needs +delay.backup; by default the
+                          default user
+  --password-file FILE    a file whose first line is the password; by default
+                          the variable DELAYD_PASSWORD or REDISCLI_AUTH
+  --tls-ca-cert-file FILE  uses TLS, and accepts certificates of this authority
+  --tls-cert-file FILE    the certificate to present to the server
   --tls-key-file FILE     its key
-  --sni NAME              the name the server's certificate is for, if not HOST
-  --from-leader           takes it from the node that leads, too, which a backup
-                          from a follower leaves alone
+  --sni NAME              the name in the server's certificate, if not HOST
+  --from-leader           allows a backup from the leader, too; a backup from a
+                          follower does not load the leader
 
 Exit codes:
-   0  the backup is whole
-   1  it was broken off: the same again goes on with it
-   2  what came is damaged; nothing of it is kept
-   3  refused: no server there, a wrong password, a leader, no room for a base
+   0  the backup is complete
+   1  it was interrupted: the same command continues it
+   2  the received data is damaged; nothing of it is kept
+   3  refused: no server there, a wrong password, a leader, no space for a base
   64  the command line is wrong
 ";
 
 const RESTORE_HELP: &str = "\
 Usage: delayd restore DIR INTO [--cluster-node NAME --cluster-nodes LIST]
-Makes a server's folder INTO of the backup in DIR, which is read and checked as
-a whole before anything is written. Start a server with the option dir INTO
-then. Needs as much memory as the server, and room for a base.
+Makes a server's folder INTO from the backup in DIR. The whole backup is read
+and checked before anything is written. Then start a server with the option dir
+INTO. Needs as much memory as the server, and space for a base.
 
 With --cluster-node and --cluster-nodes it is the folder of the first node of a
-new cluster. Start the others with empty folders: they are sent all there is.
+new cluster. Start the others with empty folders: they receive all data.
 
-What was done since the backup was made is lost: jobs that were done are there
-again. What was leased then is ready again, and no token from before is taken.
-Never start nodes of the cluster that it replaces again.
+Everything done since the backup is lost: jobs acknowledged since then come
+again. Jobs leased at the time of the backup are ready again, and tokens from
+before are not accepted. Never start nodes of the replaced cluster again.
 
-  --cluster-node NAME   as the option: what the node is called
-  --cluster-nodes LIST  as the option: name=host:port, this node among them
+  --cluster-node NAME   like the option: the node's name
+  --cluster-nodes LIST  like the option: name=host:port, including this node
 
 Exit codes:
    0  done
    2  the backup is damaged: nothing was written
-   3  not done: no backup in DIR, a journal in INTO, permission, no room
+   3  not done: no backup in DIR, a journal in INTO, permission, no space
   64  the command line is wrong
 ";
 
 const CONSOLE_HELP: &str = "\
 Usage: delayd console [FILE] [--dir DIR] [--token] [--no-open]
-Prints the link that leads into the console of the server running on this
-machine while its default user has no password, and opens it where there is a
-browser. It is read from DIR/console-link, which only the user that the server
-runs as, and root, can do. Each start of the server makes a new one.
+Prints the login link of the console of the server on this machine, while its
+default user has no password, and opens it if there is a browser. The link is in
+DIR/console-link, which only the server's own user and root can read. Each start
+of the server makes a new one.
 
-FILE is the server's file of options, if it has one: dir stands there.
+FILE is the server's configuration file, if it has one, for its option dir.
 
-  --dir DIR    as the option: the data directory; without it the current one
-  --token      prints the token in it alone, as for Authorization: Bearer
-  --no-open    opens no browser. One is opened if the output is a terminal and
-               DISPLAY or WAYLAND_DISPLAY is set, by xdg-open, which other users
-               of the machine can see with the link among the processes.
+  --dir DIR    like the option: the data directory; by default the current one
+  --token      prints only the token of the link, as for Authorization: Bearer
+  --no-open    opens no browser. By default one is opened by xdg-open if the
+               output is a terminal and DISPLAY or WAYLAND_DISPLAY is set; other
+               users of the machine can see the link in the list of processes.
 
 Exit codes:
    0  printed
-   3  there is none: no such server runs, it has a password, or the file is
-      another user's
+   3  there is no link: no such server runs, it has a password, or the file
+      belongs to another user
   64  the command line is wrong
 ";
 
 /// Reads the arguments after the program's name; none if the first is no tool's name.
-pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
+pub fn read(args: &[String]) -> Option<Result<ToolInvocation, String>> {
     let (tool, rest) = args.split_first()?;
     let help = match tool.as_str() {
         "check" => CHECK_HELP,
@@ -295,10 +287,15 @@ pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
         "backup" => BACKUP_HELP,
         "restore" => RESTORE_HELP,
         "console" => CONSOLE_HELP,
+        "call" => call::HELP,
+        "demo" => demo::HELP,
+        "health" => health::HELP,
         _ => return None,
     };
-    if rest.iter().any(|arg| arg == "--help" || arg == "-h") {
-        return Some(Ok(Asked::Help(help)));
+    // A command's arguments may look like options.
+    let is_help = |arg: &String| tool != "call" && (arg == "--help" || arg == "-h");
+    if rest.iter().any(is_help) {
+        return Some(Ok(ToolInvocation::Help(help)));
     }
     let asked = match tool.as_str() {
         "check" => check(rest),
@@ -306,17 +303,21 @@ pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
         "console" => Ok(console(rest)),
         "backup" => backup(rest),
         "restore" => restore(rest),
+        "call" => call::read(rest)
+            .map(|call| call.map_or(ToolInvocation::Help(help), ToolInvocation::Call)),
+        "demo" => demo::read(rest).map(ToolInvocation::Demo),
+        "health" => Ok(ToolInvocation::Health(rest.to_vec())),
         _ => cluster(rest),
     };
     Some(asked.map_err(|text| format!("{tool}: {text}; see delayd {tool} --help")))
 }
 
-fn check(args: &[String]) -> Result<Asked, String> {
+fn check(args: &[String]) -> Result<ToolInvocation, String> {
     let (mut dir, mut clock, mut change, mut yes) = (None, false, None, false);
     for arg in args {
         let asked = match arg.as_str() {
-            "--repair" => Change::Repair,
-            "--lower-clock" => Change::LowerClock,
+            "--repair" => JournalChange::Repair,
+            "--lower-clock" => JournalChange::LowerClock,
             "--clock" => {
                 clock = true;
                 continue;
@@ -331,17 +332,17 @@ fn check(args: &[String]) -> Result<Asked, String> {
             }
         };
         if change.replace(asked).is_some_and(|before| before != asked) {
-            return Err("--repair and --lower-clock are asked for one at a time".to_owned());
+            return Err("--repair and --lower-clock cannot be combined".to_owned());
         }
     }
     if yes && change.is_none() {
-        return Err("--yes goes with --repair or --lower-clock".to_owned());
+        return Err("--yes needs --repair or --lower-clock".to_owned());
     }
     let dir = dir.ok_or("DIR is missing")?;
-    Ok(Asked::Check(Check { dir, clock, change, yes }))
+    Ok(ToolInvocation::Check(Check { dir, clock, change, yes }))
 }
 
-fn dump(args: &[String]) -> Result<Asked, String> {
+fn dump(args: &[String]) -> Result<ToolInvocation, String> {
     let (mut dir, mut from, mut to, mut base) = (None, None, None, false);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -355,18 +356,18 @@ fn dump(args: &[String]) -> Result<Asked, String> {
     if let (Some(Index(from)), Some(Index(to))) = (from, to)
         && from > to
     {
-        return Err(format!("--from {from} is behind --to {to}"));
+        return Err(format!("--from {from} is after --to {to}"));
     }
     let dir = dir.ok_or("DIR is missing")?;
-    Ok(Asked::Dump(Dump { dir, from, to, base }))
+    Ok(ToolInvocation::Dump(Dump { dir, from, to, base }))
 }
 
-fn cluster(args: &[String]) -> Result<Asked, String> {
+fn cluster(args: &[String]) -> Result<ToolInvocation, String> {
     let recovers = match args.first().map(String::as_str) {
         Some("found") => false,
         Some("recover") => true,
         Some("dissolve") => return dissolve(&args[1..]),
-        _ => return Err("found, recover or dissolve is expected first".to_owned()),
+        _ => return Err("expected found, recover or dissolve first".to_owned()),
     };
     let (mut dir, mut node, mut nodes, mut accepts, mut yes) = (None, None, None, false, false);
     let mut args = args[1..].iter();
@@ -382,9 +383,9 @@ fn cluster(args: &[String]) -> Result<Asked, String> {
     let dir = dir.ok_or("DIR is missing")?;
     let (own, has_others) = own_of(node, nodes)?;
     if accepts != recovers {
-        return Err("--i-accept-losses goes with recover, which does nothing without it".to_owned());
+        return Err("recover needs --i-accept-losses, and found does not take it".to_owned());
     }
-    Ok(Asked::Cluster(Cluster { dir, recovers, own, has_others, yes }))
+    Ok(ToolInvocation::Cluster(Cluster { dir, recovers, own, has_others, yes }))
 }
 
 /// The node of this name in the list, and whether it has others.
@@ -399,7 +400,7 @@ fn own_of(node: Option<&String>, nodes: Option<&String>) -> Result<(Listed, bool
     Ok((own.ok_or_else(|| format!("{node} is not in --cluster-nodes"))?, has_others))
 }
 
-fn dissolve(args: &[String]) -> Result<Asked, String> {
+fn dissolve(args: &[String]) -> Result<ToolInvocation, String> {
     let (mut words, mut accepts) = (Vec::new(), false);
     for arg in args {
         match arg.as_str() {
@@ -408,43 +409,32 @@ fn dissolve(args: &[String]) -> Result<Asked, String> {
         }
     }
     let [dir, into] = two(words, ["DIR", "INTO"])?;
-    Ok(Asked::Dissolve(Dissolve { dir: dir.into(), into: into.into(), accepts }))
+    Ok(ToolInvocation::Dissolve(Dissolve { dir: dir.into(), into: into.into(), accepts }))
 }
 
-fn backup(args: &[String]) -> Result<Asked, String> {
+fn backup(args: &[String]) -> Result<ToolInvocation, String> {
     let (mut words, mut from_leader) = (Vec::new(), false);
-    let (mut user, mut password_file, mut sni) = (None, None, None);
-    let (mut ca_cert_file, mut cert_file, mut key_file) = (None, None, None);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let option = arg.as_str();
-        let mut value = || args.next().cloned().ok_or_else(|| format!("{option} needs a value"));
-        match option {
-            "--from-leader" => from_leader = true,
-            "--user" => user = Some(value()?),
-            "--sni" => sni = Some(value()?),
-            "--password-file" => password_file = Some(value()?.into()),
-            "--tls-ca-cert-file" => ca_cert_file = Some(value()?.into()),
-            "--tls-cert-file" => cert_file = Some(value()?.into()),
-            "--tls-key-file" => key_file = Some(value()?.into()),
-            _ => words.push(plain(arg)?),
+    let mut access = Access::default();
+    let mut rest = args;
+    while let [arg, after @ ..] = rest {
+        rest = after;
+        let value = after.first().map_or("", String::as_str);
+        if arg == "--from-leader" {
+            from_leader = true;
+        } else if access.take(arg, value) {
+            rest = after.get(1..).ok_or_else(|| format!("{arg} needs a value"))?;
+        } else {
+            words.push(plain(arg)?);
         }
     }
     let [place, dir] = two(words, ["HOST:PORT", "DIR"])?;
     let place = Address::parse(place).map_err(|wrong| wrong.to_string())?;
-    if ca_cert_file.is_none() && (cert_file.is_some() || key_file.is_some() || sni.is_some()) {
-        return Err(
-            "--tls-cert-file, --tls-key-file and --sni go with --tls-ca-cert-file".to_owned()
-        );
-    }
-    if cert_file.is_some() != key_file.is_some() {
-        return Err("--tls-cert-file and --tls-key-file go together".to_owned());
-    }
-    let server = Server { place, user, password_file, ca_cert_file, cert_file, key_file, sni };
-    Ok(Asked::Backup(Backup { server, dir: dir.into(), from_leader }))
+    access.check()?;
+    let server = ServerAddress { place, access };
+    Ok(ToolInvocation::Backup(BackupArgs { server, dir: dir.into(), from_leader }))
 }
 
-fn restore(args: &[String]) -> Result<Asked, String> {
+fn restore(args: &[String]) -> Result<ToolInvocation, String> {
     let (mut words, mut node, mut nodes) = (Vec::new(), None, None);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -460,10 +450,10 @@ fn restore(args: &[String]) -> Result<Asked, String> {
         (None, None) => (None, false),
         (node, nodes) => own_of(node, nodes).map(|(own, others)| (Some(own), others))?,
     };
-    Ok(Asked::Restore(Restore { dir, into, own, has_others }))
+    Ok(ToolInvocation::Restore(Restore { dir, into, own, has_others }))
 }
 
-/// What is no option.
+/// An argument that is not an option.
 fn plain(arg: &str) -> Result<&str, String> {
     match arg.starts_with("--") {
         true => Err(format!("unknown option '{arg}'")),
@@ -473,17 +463,17 @@ fn plain(arg: &str) -> Result<&str, String> {
 
 fn two<'a>(words: Vec<&'a str>, names: [&str; 2]) -> Result<[&'a str; 2], String> {
     words.try_into().map_err(|words: Vec<&str>| match words.get(2) {
-        Some(third) => format!("{} and {} are expected, got {third}, too", names[0], names[1]),
+        Some(third) => format!("expected {} and {}, also got {third}", names[0], names[1]),
         None => format!("{} is missing", names[words.len()]),
     })
 }
 
-fn console(args: &[String]) -> Asked {
+fn console(args: &[String]) -> ToolInvocation {
     let is = |word: &str| args.iter().any(|arg| arg == word);
     let (token, no_open) = (is("--token"), is("--no-open"));
     let own = |arg: &&String| !["--token", "--no-open"].contains(&arg.as_str());
     let options = args.iter().filter(own).cloned().collect();
-    Asked::Console(Console { options, token, no_open })
+    ToolInvocation::Console(Console { options, token, no_open })
 }
 
 fn take_dir(dir: &mut Option<PathBuf>, arg: &str) -> Result<(), String> {
@@ -508,7 +498,7 @@ fn index(option: &str, value: Option<&String>) -> Result<Index, String> {
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Option<Result<Asked, String>> {
+    fn asked(line: &str) -> Option<Result<ToolInvocation, String>> {
         let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         read(&args)
     }
@@ -519,19 +509,24 @@ mod tests {
         assert_eq!(asked("check.conf --port 7"), None);
         assert_eq!(asked("--port 7"), None);
         let dir = || PathBuf::from("x");
-        let check =
-            |clock, change, yes| Some(Ok(Asked::Check(Check { dir: dir(), clock, change, yes })));
+        let check = |clock, change, yes| {
+            Some(Ok(ToolInvocation::Check(Check { dir: dir(), clock, change, yes })))
+        };
         assert_eq!(asked("check x"), check(false, None, false));
-        assert_eq!(asked("check --repair x --yes"), check(false, Some(Change::Repair), true));
+        assert_eq!(
+            asked("check --repair x --yes"),
+            check(false, Some(JournalChange::Repair), true)
+        );
         assert_eq!(asked("check --clock x"), check(true, None, false));
-        let lower = Some(Change::LowerClock);
+        let lower = Some(JournalChange::LowerClock);
         assert_eq!(asked("check x --clock --lower-clock"), check(true, lower, false));
         let (from, to) = (Some(Index(2)), Some(Index(9)));
-        let dump = |from, to, base| Some(Ok(Asked::Dump(Dump { dir: dir(), from, to, base })));
+        let dump =
+            |from, to, base| Some(Ok(ToolInvocation::Dump(Dump { dir: dir(), from, to, base })));
         assert_eq!(asked("dump x"), dump(None, None, false));
         assert_eq!(asked("dump --base --from 2 --to 9 x"), dump(from, to, true));
-        assert_eq!(asked("check x --help"), Some(Ok(Asked::Help(CHECK_HELP))));
-        assert_eq!(asked("dump -h"), Some(Ok(Asked::Help(DUMP_HELP))));
+        assert_eq!(asked("check x --help"), Some(Ok(ToolInvocation::Help(CHECK_HELP))));
+        assert_eq!(asked("dump -h"), Some(Ok(ToolInvocation::Help(DUMP_HELP))));
     }
 
     #[test]
@@ -539,8 +534,8 @@ mod tests {
         let line = asked("console x.conf --token --dir /data");
         let options = ["x.conf", "--dir", "/data"].map(str::to_owned).to_vec();
         let console = Console { options, token: true, no_open: false };
-        assert_eq!(line, Some(Ok(Asked::Console(console))));
-        assert_eq!(asked("console --help"), Some(Ok(Asked::Help(CONSOLE_HELP))));
+        assert_eq!(line, Some(Ok(ToolInvocation::Console(console))));
+        assert_eq!(asked("console --help"), Some(Ok(ToolInvocation::Help(CONSOLE_HELP))));
     }
 
     #[test]
@@ -549,36 +544,32 @@ mod tests {
         let cluster = |recovers, has_others, yes| {
             let dir = PathBuf::from("x");
             let own = node_list("n1=h:1").unwrap().remove(0);
-            Some(Ok(Asked::Cluster(Cluster { dir, recovers, own, has_others, yes })))
+            Some(Ok(ToolInvocation::Cluster(Cluster { dir, recovers, own, has_others, yes })))
         };
         let line = format!("cluster found x {nodes} n1=h:1,n2=h:2 --yes");
         assert_eq!(asked(&line), cluster(false, true, true));
         let line = format!("cluster recover {nodes} n1=h:1 x --i-accept-losses");
         assert_eq!(asked(&line), cluster(true, false, false));
         let text = |line: &str| asked(line).expect("a tool").unwrap_err();
-        assert!(text("cluster").contains("found, recover or dissolve is expected"));
-        assert!(text("cluster lose x").contains("found, recover or dissolve is expected"));
+        assert!(text("cluster").contains("expected found, recover or dissolve"));
+        assert!(text("cluster lose x").contains("expected found, recover or dissolve"));
         assert!(text(&format!("cluster recover x {nodes} n1=h:1")).contains("--i-accept-losses"));
         assert!(text(&format!("cluster found x {nodes} n2=h:1")).contains("n1 is not in"));
         assert!(text(&format!("cluster found x {nodes} n1")).contains("cluster-nodes"));
         assert!(text("cluster found x --cluster-node n1").contains("--cluster-nodes is missing"));
-        assert_eq!(asked("cluster --help"), Some(Ok(Asked::Help(CLUSTER_HELP))));
+        assert_eq!(asked("cluster --help"), Some(Ok(ToolInvocation::Help(CLUSTER_HELP))));
     }
 
     #[test]
     fn a_backup_names_a_server_and_a_folder_and_no_password() {
         let place = Address::new("h", 9_248).unwrap();
-        let server = |user: Option<&str>, file: Option<&str>| Server {
-            place: place.clone(),
-            user: user.map(str::to_owned),
-            password_file: file.map(PathBuf::from),
-            ca_cert_file: None,
-            cert_file: None,
-            key_file: None,
-            sni: None,
+        let server = |user: Option<&str>, file: Option<&str>| {
+            let (user, password_file) = (user.map(str::to_owned), file.map(PathBuf::from));
+            let access = Access { user, password_file, ..Access::default() };
+            ServerAddress { place: place.clone(), access }
         };
         let backup = |server, from_leader| {
-            Some(Ok(Asked::Backup(Backup { server, dir: "d".into(), from_leader })))
+            Some(Ok(ToolInvocation::Backup(BackupArgs { server, dir: "d".into(), from_leader })))
         };
         assert_eq!(asked("backup h:9248 d"), backup(server(None, None), false));
         let line = "backup --user u h:9248 --password-file p d --from-leader";
@@ -586,12 +577,12 @@ mod tests {
         let text = |line: &str| asked(line).expect("a tool").unwrap_err();
         assert!(text("backup").contains("HOST:PORT is missing"));
         assert!(text("backup h:1").contains("DIR is missing"));
-        assert!(text("backup h d").contains("'h' is no host:port"), "{}", text("backup h d"));
-        assert!(text("backup h:1 d e").contains("got e, too"));
+        assert!(text("backup h d").contains("'h' is not host:port"), "{}", text("backup h d"));
+        assert!(text("backup h:1 d e").contains("also got e"));
         assert!(text("backup h:1 d --password x").contains("unknown option '--password'"));
-        assert!(text("backup h:1 d --sni x").contains("go with --tls-ca-cert-file"));
+        assert!(text("backup h:1 d --sni x").contains("need --tls-ca-cert-file"));
         let tls = "backup h:1 d --tls-ca-cert-file c";
-        assert!(text(&format!("{tls} --tls-key-file k")).contains("go together"));
+        assert!(text(&format!("{tls} --tls-key-file k")).contains("must be given together"));
         assert!(asked(tls).expect("a tool").is_ok());
     }
 
@@ -600,13 +591,17 @@ mod tests {
         let own = || node_list("n1=h:1").unwrap().remove(0);
         let restore = |own, has_others| {
             let (dir, into) = ("x".into(), "y".into());
-            Some(Ok(Asked::Restore(Restore { dir, into, own, has_others })))
+            Some(Ok(ToolInvocation::Restore(Restore { dir, into, own, has_others })))
         };
         assert_eq!(asked("restore x y"), restore(None, false));
         let line = "restore x y --cluster-node n1 --cluster-nodes n1=h:1,n2=h:2";
         assert_eq!(asked(line), restore(Some(own()), true));
         let dissolve = |accepts| {
-            Some(Ok(Asked::Dissolve(Dissolve { dir: "x".into(), into: "y".into(), accepts })))
+            Some(Ok(ToolInvocation::Dissolve(Dissolve {
+                dir: "x".into(),
+                into: "y".into(),
+                accepts,
+            })))
         };
         assert_eq!(asked("cluster dissolve x y"), dissolve(false));
         assert_eq!(asked("cluster dissolve --i-accept-losses x y"), dissolve(true));
@@ -622,18 +617,22 @@ mod tests {
         assert_eq!(text("check"), "check: DIR is missing; see delayd check --help");
         assert!(text("check a b").contains("one DIR expected, got a and b"));
         assert!(text("check a --now").contains("unknown option '--now'"));
-        assert!(text("check a --yes").contains("--yes goes with --repair or --lower-clock"));
-        assert!(text("check a --clock --yes").contains("--yes goes with"));
-        assert!(text("check a --repair --lower-clock").contains("one at a time"));
+        assert!(text("check a --yes").contains("--yes needs --repair or --lower-clock"));
+        assert!(text("check a --clock --yes").contains("--yes needs"));
+        assert!(text("check a --repair --lower-clock").contains("cannot be combined"));
         assert!(text("dump a --from").contains("--from needs the number of a batch"));
         assert!(text("dump a --to 0").contains("--to 0: the number of a batch is expected"));
-        assert!(text("dump a --from 5 --to 4").contains("--from 5 is behind --to 4"));
+        assert!(text("dump a --from 5 --to 4").contains("--from 5 is after --to 4"));
     }
 
     #[test]
     fn help_fits_80_columns() {
-        for help in [CHECK_HELP, DUMP_HELP, CLUSTER_HELP, BACKUP_HELP, RESTORE_HELP] {
-            assert!(help.lines().all(|line| line.chars().count() <= 80));
+        let newer = [call::HELP, demo::HELP, health::HELP, CONSOLE_HELP];
+        for help in
+            [CHECK_HELP, DUMP_HELP, CLUSTER_HELP, BACKUP_HELP, RESTORE_HELP].iter().chain(&newer)
+        {
+            let long = help.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(long, None);
         }
     }
 }

@@ -1,17 +1,18 @@
 //! `delayd backup`: fetches a base from a running server, goes on where it was broken off, and reads it back.
 
 use super::Exit;
-use super::args::Backup;
+use super::args::BackupArgs;
 use super::check::say;
-use super::client::{Client, Reply};
+use super::client::Client;
 use super::place::is_of_journal;
-use super::progress::Progress;
-use super::table::bytes;
-use crate::engine::model::request::State;
+use super::reply::Reply;
+use crate::engine::model::request::JobState;
 use crate::journal::base;
-use crate::journal::counted::Counted;
-use crate::journal::dump::written;
+use crate::journal::base::counted::BaseCounts;
+use crate::journal::offline::dump::written;
 use crate::journal::{BaseId, Disk, Incoming, JournalError, Offer, Storage, part_in};
+use crate::tools::terminal::Progress;
+use crate::tools::terminal::bytes;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,88 +25,91 @@ const LOOKS_EVERY: Duration = Duration::from_millis(50);
 const ASKS_EVERY: Duration = Duration::from_millis(2);
 
 /// Why there is no backup.
-enum Trouble {
+enum NoBackup {
     /// There is a part, which the next call goes on with.
     BrokenOff(String),
     Damaged(JournalError),
     Refused(String),
 }
 
-impl Trouble {
-    fn of_folder(dir: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Trouble {
+impl NoBackup {
+    fn of_folder(dir: &Path, action: &'static str) -> impl FnOnce(io::Error) -> NoBackup {
         let name = dir.display().to_string();
-        move |error| Trouble::Refused(JournalError::io(&name, action)(error).to_string())
+        move |error| NoBackup::Refused(JournalError::io(&name, action)(error).to_string())
     }
 }
 
-/// Runs it.
-pub fn run(asked: &Backup) -> Exit {
+pub fn run(asked: &BackupArgs) -> Exit {
     let (text, exit) = match take(asked) {
         Ok(()) => return Exit::Good,
-        Err(Trouble::BrokenOff(text)) => {
-            (text + "; what has come is kept: the same again goes on with it", Exit::Torn)
-        }
-        Err(Trouble::Damaged(error)) => (format!("{error}; nothing of it is kept"), Exit::Damaged),
-        Err(Trouble::Refused(text)) => (text, Exit::Unreadable),
+        Err(NoBackup::BrokenOff(text)) => (
+            text + "; the received data is kept: run the same command again to continue",
+            Exit::Failed,
+        ),
+        Err(NoBackup::Damaged(error)) => (format!("{error}; nothing of it is kept"), Exit::Damaged),
+        Err(NoBackup::Refused(text)) => (text, Exit::Unreadable),
     };
     eprintln!("delayd: backup: {text}");
     exit
 }
 
-fn take(asked: &Backup) -> Result<(), Trouble> {
+fn take(asked: &BackupArgs) -> Result<(), NoBackup> {
     let dir = &asked.dir;
-    let refused = |error: JournalError| Trouble::Refused(error.to_string());
+    let refused = |error: JournalError| NoBackup::Refused(error.to_string());
     let disk = Arc::new(Disk::open(dir).map_err(refused)?);
     check_folder(&disk)?;
     let _lock = disk.lock().map_err(refused)?;
-    let mut client = Client::connect(&asked.server).map_err(Trouble::Refused)?;
+    let mut client = Client::connect(&asked.server).map_err(NoBackup::Refused)?;
     let mut progress = Progress::with_lines();
-    let part = part_in(&*disk).map_err(Trouble::of_folder(dir, "read"))?;
+    let part = part_in(&*disk).map_err(NoBackup::of_folder(dir, "read"))?;
     let (offer, jobs) = begin(&mut client, part, asked.from_leader, &mut progress)?;
     let incoming = Incoming::begin(&disk, offer, &|_| false);
-    let mut incoming = incoming.map_err(Trouble::of_folder(dir, "write to"))?;
+    let mut incoming = incoming.map_err(NoBackup::of_folder(dir, "write to"))?;
     if incoming.bytes() > 0 {
-        eprintln!("delayd: backup: goes on behind {}", bytes(incoming.bytes()));
+        eprintln!("delayd: backup: continues after {}", bytes(incoming.bytes()));
     }
     fetch(&mut client, offer, &mut incoming, &mut progress)?;
     progress.clear();
     // Whatever becomes of it here, the server need not keep it.
     let _ = client.ask(&[b"DELAY.BACKUP", b"END"]);
-    let mut counted = Counted::default();
+    let mut counted = BaseCounts::default();
     let arrived = incoming.finish(&mut |offset, images| counted.add(offset, images));
-    let mut arrived = arrived.map_err(Trouble::Damaged)?;
+    let mut arrived = arrived.map_err(NoBackup::Damaged)?;
     let name = base::name_of(offer.index);
-    counted.check(&name, jobs).map_err(Trouble::Damaged)?;
+    counted.check(&name, jobs).map_err(NoBackup::Damaged)?;
     let kept = arrived.put_in_place(&*disk).and_then(|()| remove_others(&disk, &name));
-    kept.map_err(Trouble::of_folder(dir, "write to"))?;
+    kept.map_err(NoBackup::of_folder(dir, "write to"))?;
     let (index, now) = (offer.index, written(arrived.now()));
     say(&format!("{}\n", dir.join(&name).display()));
     say(&format!("the state as of batch {index}, {now}\n"));
-    let words =
-        State::ALL.iter().zip(counted.jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
+    let words = JobState::ALL
+        .iter()
+        .zip(counted.jobs)
+        .map(|(state, jobs)| format!("{jobs} {}", state.word()));
     say(&format!("jobs     {}\n", words.collect::<Vec<_>>().join(", ")));
     say(&format!("queues   {}\nschedules {}\n", counted.queues, counted.schedules));
-    say(&format!("{} were read back, and all jobs counted\n", bytes(arrived.bytes())));
+    say(&format!("{} were read back, and all jobs were counted\n", bytes(arrived.bytes())));
     Ok(())
 }
 
 /// A server's folder is no place for a backup, which would pass for its newest base.
-fn check_folder(disk: &Disk) -> Result<(), Trouble> {
-    let (dir, names) = (disk.path(), disk.list().map_err(Trouble::of_folder(disk.path(), "read"))?);
+fn check_folder(disk: &Disk) -> Result<(), NoBackup> {
+    let (dir, names) =
+        (disk.path(), disk.list().map_err(NoBackup::of_folder(disk.path(), "read"))?);
     let is_servers = |name: &String| {
         name == "journal"
             || (is_of_journal(name) && base::index_of(name).is_none() && name != "lock")
     };
     match names.iter().find(|name| is_servers(name)) {
-        Some(name) => Err(Trouble::Refused(format!(
-            "{} is a server's folder, as it has {name}: name another",
+        Some(name) => Err(NoBackup::Refused(format!(
+            "{} is a server's folder, because it has {name}: choose another",
             dir.display()
         ))),
         None => Ok(()),
     }
 }
 
-/// Of another server, or of times before a restore: one that goes further would pass for the newest.
+/// From another server, or from before a restore: one with a greater index would pass for the newest.
 fn remove_others(disk: &Disk, kept: &str) -> io::Result<()> {
     for name in disk.list()? {
         if base::index_of(&name).is_some() && name != kept {
@@ -121,22 +125,22 @@ fn begin(
     part: Option<BaseId>,
     from_leader: bool,
     progress: &mut Progress,
-) -> Result<(Offer, Option<[u64; 4]>), Trouble> {
+) -> Result<(Offer, Option<[u64; 4]>), NoBackup> {
     let part = part.map(|part| part.to_string());
     let mut words: Vec<&[u8]> = vec![b"DELAY.BACKUP", b"BEGIN"];
     words.extend(part.iter().flat_map(|part| [&b"PART"[..], part.as_bytes()]));
     words.extend(from_leader.then_some(&b"LEADER"[..]));
     loop {
-        let reply = client.ask(&words).map_err(|error| Trouble::Refused(error.to_string()))?;
-        if let Reply::Error(text) = &reply {
-            return Err(Trouble::Refused(hinted(text)));
+        let reply = client.ask(&words).map_err(|error| NoBackup::Refused(error.to_string()))?;
+        if let Some(text) = reply.error() {
+            return Err(NoBackup::Refused(hinted(&text)));
         }
         let number = |name| reply.field(name).number();
         if reply.field("state").text() == Some("ready") {
             progress.clear();
             let id = reply.field("id").text().and_then(BaseId::read);
             let (Some(BaseId { index, salt }), Some(bytes)) = (id, number("bytes")) else {
-                return Err(Trouble::Refused("the server's answer cannot be read".to_owned()));
+                return Err(NoBackup::Refused("the server's answer cannot be read".to_owned()));
             };
             return Ok((Offer { index, salt, bytes }, jobs(reply.field("jobs"))));
         }
@@ -148,15 +152,14 @@ fn begin(
 }
 
 fn hinted(text: &str) -> String {
-    match text.contains("say LEADER") {
-        true => text.replace("say LEADER", "say --from-leader"),
+    match text.contains("add LEADER") {
+        true => text.replace("add LEADER", "add --from-leader"),
         false => text.to_owned(),
     }
 }
 
 fn jobs(reply: &Reply) -> Option<[u64; 4]> {
-    let Reply::Array(counts) = reply else { return None };
-    let counts: Option<Vec<u64>> = counts.iter().map(Reply::number).collect();
+    let counts: Option<Vec<u64>> = reply.items().iter().map(Reply::number).collect();
     counts?.try_into().ok()
 }
 
@@ -165,20 +168,22 @@ fn fetch(
     offer: Offer,
     incoming: &mut Incoming<Disk>,
     progress: &mut Progress,
-) -> Result<(), Trouble> {
+) -> Result<(), NoBackup> {
     let id = offer.id().to_string();
     while !incoming.is_whole() {
         let offset = incoming.bytes().to_string();
         let words = [&b"DELAY.BACKUP"[..], b"READ", id.as_bytes(), offset.as_bytes()];
-        let reply = client.ask(&words).map_err(|error| Trouble::BrokenOff(error.to_string()))?;
+        let reply = client.ask(&words).map_err(|error| NoBackup::BrokenOff(error.to_string()))?;
         match reply {
             Reply::Text(piece) if !piece.is_empty() => {
-                incoming.write(&piece).map_err(|error| Trouble::BrokenOff(error.to_string()))?;
+                incoming.write(&piece).map_err(|error| NoBackup::BrokenOff(error.to_string()))?;
                 progress.tell(incoming.bytes(), offer.bytes);
             }
-            Reply::Error(text) => return Err(Trouble::BrokenOff(text)),
             Reply::Nil => sleep(ASKS_EVERY),
-            _ => return Err(Trouble::BrokenOff("the base is shorter than was said".to_owned())),
+            reply => {
+                let short = || "the base is shorter than announced".to_owned();
+                return Err(NoBackup::BrokenOff(reply.error().unwrap_or_else(short)));
+            }
         }
     }
     Ok(())

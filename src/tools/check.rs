@@ -1,19 +1,19 @@
 //! `delayd check`
 
-use super::args::{Change, Check};
-use super::progress::Progress;
-use super::table::{bytes, count, table};
+use super::args::{Check, JournalChange};
 use super::{Exit, clock, place, repair};
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::ids::Index;
-use crate::journal::check::{FileReport, LogReport, Report, Use, Verdict, check};
-use crate::journal::dump::written;
-use crate::journal::state::{Members, Vote};
+use crate::journal::offline::check::{FileReport, LogReport, Report, Use, Verdict, check};
+use crate::journal::offline::dump::written;
+use crate::journal::record::raft_state::{Members, Vote};
 use crate::journal::{Disk, JournalError, Records};
+use crate::tools::terminal::Progress;
+use crate::tools::terminal::{bytes, count, table};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A journal smaller than this is read before anybody waits.
+/// A journal smaller than this is read without a noticeable delay.
 const PROGRESS_BYTES_MIN: u64 = 64 << 20;
 /// How often a journal is read that a server changes meanwhile.
 const READS_MAX: u32 = 5;
@@ -21,8 +21,8 @@ const READS_MAX: u32 = 5;
 /// Checks, and changes what it is asked to.
 pub fn run(asked: &Check) -> Exit {
     let exit = place::find(&asked.dir).and_then(|folder| match asked.change {
-        Some(Change::Repair) => repair::run(&folder, asked.yes),
-        Some(Change::LowerClock) => clock::run(&folder, asked.yes),
+        Some(JournalChange::Repair) => repair::run(&folder, asked.yes),
+        Some(JournalChange::LowerClock) => clock::run(&folder, asked.yes),
         None => {
             let disk = Arc::new(Disk::open_read_only(&folder)?);
             let (report, user) = look(&disk);
@@ -39,8 +39,8 @@ pub fn run(asked: &Check) -> Exit {
     })
 }
 
-/// Reads the journal, and who uses it. What a running server gives up and uses again while it is read
-/// looks like damage: only what is found twice in a row is believed.
+/// Reads the journal and finds its user. Segments that a running server drops and reuses during the reading look like
+/// damage: only damage found twice in a row counts.
 fn look(disk: &Arc<Disk>) -> (Report, Option<String>) {
     let mut found = None;
     for read in 1.. {
@@ -90,25 +90,24 @@ pub fn exit(verdict: Verdict, used: bool) -> Result<Exit, JournalError> {
     match verdict {
         Verdict::Good => Ok(Exit::Good),
         Verdict::Torn(..) if used => Ok(Exit::Good),
-        Verdict::Torn(..) => Ok(Exit::Torn),
+        Verdict::Torn(..) => Ok(Exit::Failed),
         Verdict::Damaged(..) => Ok(Exit::Damaged),
         Verdict::Unreadable(error) => Err(error),
     }
 }
 
-/// The report as it is printed.
 pub fn text(disk: &Disk, report: &Report, user: Option<&str>) -> String {
     let mut text = format!("{}\n", disk.path().display());
     if let Some(user) = user {
-        line(&mut text, &format!("in use by a server ({user}): as of when it was read"));
+        line(&mut text, &format!("in use by a server ({user}): the state when it was read"));
     }
     text.push('\n');
-    let header = ["file", "gen", "batches", "records", "live", "dead", "bytes"];
+    let header = ["file", "gen", "batches", "records", "bytes"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     rows.extend(report.files.iter().map(row));
     text.push_str(&table(&rows));
     text.push('\n');
-    let jobs = State::ALL.iter().zip(report.jobs);
+    let jobs = JobState::ALL.iter().zip(report.jobs);
     let jobs: Vec<String> = jobs.map(|(state, jobs)| format!("{jobs} {}", state.word())).collect();
     line(&mut text, &format!("jobs     {}", jobs.join(", ")));
     line(&mut text, &format!("queues   {}", report.queues));
@@ -123,7 +122,7 @@ pub fn text(disk: &Disk, report: &Report, user: Option<&str>) -> String {
     };
     line(
         &mut text,
-        &format!("base     {base}; replayed behind it: {batches} batches, {facts} facts"),
+        &format!("base     {base}; replayed after it: {batches} batches, {facts} facts"),
     );
     log(&mut text, &report.log);
     for notice in &report.notices {
@@ -133,7 +132,7 @@ pub fn text(disk: &Disk, report: &Report, user: Option<&str>) -> String {
     text
 }
 
-/// What the log has beside facts, and of a member of a cluster what it knows.
+/// The log's information besides facts, including that of a member of a cluster.
 fn log(text: &mut String, told: &LogReport) {
     let LogReport { last_lsn, records, state, uncommitted } = told;
     if *last_lsn == 0 {
@@ -154,8 +153,8 @@ fn log(text: &mut String, told: &LogReport) {
     let epoch = state.last.epoch;
     line(text, &format!("log      up to lsn {last_lsn}, epoch {epoch}: {}", kinds.join(", ")));
     if let Some(Vote { epoch, node }) = state.vote {
-        let whom = if node == 0 { "nobody".to_owned() } else { format!("node {node:016x}") };
-        line(text, &format!("vote     in epoch {epoch} for {whom}"));
+        let candidate = if node == 0 { "no node".to_owned() } else { format!("node {node:016x}") };
+        line(text, &format!("vote     in epoch {epoch} for {candidate}"));
     }
     if let Some(Members { epoch, index, body }) = state.members.last() {
         let bytes = body.len();
@@ -164,7 +163,7 @@ fn log(text: &mut String, told: &LogReport) {
         line(
             text,
             &format!(
-                "commit   up to batch {committed}; {uncommitted} behind it are not known to be"
+                "commit   up to batch {committed}; {uncommitted} later ones are not known to be committed"
             ),
         );
     }
@@ -179,7 +178,7 @@ fn verdict(text: &mut String, report: &Report, used: bool) {
         }
         Verdict::Torn(cut, _) => {
             line(text, &format!("torn     {cut}"));
-            line(text, "a server cuts it there when it starts: no reply was waiting for it");
+            line(text, "a server cuts it there when it starts: it was not acknowledged");
         }
         Verdict::Damaged(error, spot) => {
             line(text, &format!("damage   {error}"));
@@ -188,7 +187,7 @@ fn verdict(text: &mut String, report: &Report, used: bool) {
             line(
                 text,
                 &format!(
-                    "what is told above is as of batch {}; --repair cuts the log behind it",
+                    "the figures above are as of batch {}; --repair cuts the log after it",
                     spot.index.0 - 1
                 ),
             );
@@ -216,8 +215,6 @@ fn row(file: &FileReport) -> Vec<String> {
         file.generation.map_or_else(none, |generation| generation.to_string()),
         batches,
         counted(file.records),
-        counted(file.live),
-        counted(file.records - file.live),
         bytes(file.bytes),
     ]
 }

@@ -3,9 +3,9 @@
 use super::check::{examine, exit, say, text};
 use super::{Exit, confirmed};
 use crate::ids::Index;
-use crate::journal::check::{Report, Verdict};
-use crate::journal::dump::written;
-use crate::journal::lower::lower;
+use crate::journal::offline::check::{Report, Verdict};
+use crate::journal::offline::dump::written;
+use crate::journal::offline::lower_clock::lower;
 use crate::journal::{Disk, JournalError};
 use crate::time::{Micros, Written};
 use std::path::Path;
@@ -17,11 +17,11 @@ fn wall() -> Micros {
     Micros(since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX)))
 }
 
-/// How the journal's last instant stands to the wall clock: two lines.
+/// The journal's last instant and the wall clock: two lines.
 pub fn compared(report: &Report) -> String {
     let (last, wall) = (report.now, wall());
     if report.index == Index(0) {
-        return format!("clock    the wall clock says {}; there is no batch yet\n", written(wall));
+        return format!("clock    the wall clock is {}; there is no batch yet\n", written(wall));
     }
     let (instants, apart) =
         (format!("{}, the wall clock {}", written(last), written(wall)), |us: u64| {
@@ -51,7 +51,7 @@ pub fn run(folder: &Path, yes: bool) -> Result<Exit, JournalError> {
     say(&text(&disk, &report, None));
     say(&compared(&report));
     if !matches!(report.verdict, Verdict::Good | Verdict::Torn(..)) {
-        say("only a journal that a server would start with is changed; nothing was\n");
+        say("only a journal with which a server would start can be changed; nothing was changed\n");
         return exit(report.verdict, false);
     }
     let to = wall();
@@ -60,9 +60,9 @@ pub fn run(folder: &Path, yes: bool) -> Result<Exit, JournalError> {
         return exit(report.verdict, false);
     }
     say(&format!(
-        "\nThe clock is set to {}, by a base of all that is there. Due times stay as they are, also\n\
+        "\nThe clock will be set to {}, by a base of all data. Due times stay as they are, including\n\
          those that were counted from the wrong clock; so do UNIQUE windows and the retention of dead jobs.\n\
-         Leases and pauses have as much left as they had. Tokens go on growing.\n",
+         Leases and pauses keep the time they had left. Tokens keep growing.\n",
         written(to)
     ));
     if !yes && !confirmed("set the clock?") {

@@ -3,13 +3,13 @@
 use super::args::Cluster;
 use super::check::{examine, exit, say, text};
 use super::{Exit, confirmed, place};
-use crate::cluster::claims::{ClusterId, NodeId};
-use crate::cluster::directory::{Directory, Node, PARTITIONS};
 use crate::cluster::members::Members;
-use crate::cluster::names::Listed;
-use crate::journal::check::{Report, Verdict};
-use crate::journal::dump::written;
-use crate::journal::refound::{Founder, Refounded, refound};
+use crate::cluster::members::claims::{ClusterId, NodeId};
+use crate::cluster::members::directory::{Directory, Node, PARTITIONS};
+use crate::cluster::members::names::Listed;
+use crate::journal::offline::check::{Report, Verdict};
+use crate::journal::offline::dump::written;
+use crate::journal::offline::new_cluster::{Founder, Refounded, refound};
 use crate::journal::{Disk, JournalError, draw_salt, kept_key};
 use std::io;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn change(asked: &Cluster, folder: &Path) -> Result<Exit, JournalError> {
     let report = examine(&disk);
     say(&text(&disk, &report, None));
     if !matches!(report.verdict, Verdict::Good | Verdict::Torn(..)) {
-        say("only a journal that a server would start with is changed; nothing was\n");
+        say("only a journal with which a server would start can be changed; nothing was changed\n");
         return exit(report.verdict, false);
     }
     let is_members = !report.log.state.members.is_empty();
@@ -41,9 +41,9 @@ fn change(asked: &Cluster, folder: &Path) -> Result<Exit, JournalError> {
     say(&plan(asked, &report));
     if !asked.yes && !confirmed("begin the new cluster?") {
         say("nothing was changed\n");
-        return Ok(Exit::Torn);
+        return Ok(Exit::Failed);
     }
-    let mut begun = Begun::draw()?;
+    let mut begun = NewClusterIds::draw()?;
     begun.hash_seed = key_of(&disk, &report)?.unwrap_or(begun.hash_seed);
     let founder = founder(&asked.own, asked.recovers || !asked.has_others, &begun);
     let Refounded { index, epoch, now, uncommitted } = refound(&disk, founder)?;
@@ -59,7 +59,7 @@ fn change(asked: &Cluster, folder: &Path) -> Result<Exit, JournalError> {
     exit(report.verdict, false)
 }
 
-/// What ids are hashed with so far, so that cursors stay as they are.
+/// The hash key so far of ids, so that cursors stay as they are.
 fn key_of(disk: &Disk, report: &Report) -> Result<Option<u64>, JournalError> {
     let members =
         report.log.state.members.last().and_then(|noted| Members::decode(&noted.body).ok());
@@ -70,10 +70,10 @@ fn key_of(disk: &Disk, report: &Report) -> Result<Option<u64>, JournalError> {
 fn wrong_kind(is_members: bool, recovers: bool) -> Option<&'static str> {
     match (is_members, recovers) {
         (true, false) => Some(
-            "it is the journal of a node of a cluster: delayd cluster recover begins a new one with it",
+            "it is the journal of a node of a cluster: use delayd cluster recover to begin a new one with it",
         ),
         (false, true) => Some(
-            "it is the journal of a server alone: delayd cluster found begins a cluster with it",
+            "it is the journal of a standalone server: use delayd cluster found to begin a cluster with it",
         ),
         _ => None,
     }
@@ -84,47 +84,46 @@ fn plan(asked: &Cluster, report: &Report) -> String {
     if asked.recovers {
         let (index, now) = (report.index.0 + report.log.uncommitted, written(report.now));
         return format!(
-            "\nA new cluster begins with all that this node has, up to batch {index}; what was committed last here is\n\
-             of {now}. What others had acknowledged and this node had not received is lost.\n\
-             The other nodes of the old cluster must never be started again.\n"
+            "\nA new cluster begins with all data of this node, up to batch {index}; its last commit is of\n\
+             {now}. Everything that others had acknowledged and this node had not received is lost.\n\
+             Never start the other nodes of the old cluster again.\n"
         );
     }
     let others = if asked.has_others {
-        "Nothing is acknowledged until all that are listed are members."
+        "Nothing is acknowledged until all listed nodes are members."
     } else {
-        "It leads alone; DELAY.CLUSTER ADD takes in others."
+        "It leads alone; DELAY.CLUSTER ADD adds others."
     };
     format!(
-        "\nA cluster begins with these jobs, {own} its first member. {others}\n\
-         A server alone does not open this folder any more.\n"
+        "\nA cluster begins with these jobs; {own} is its first member. {others}\n\
+         A standalone server can no longer open this folder.\n"
     )
 }
 
-/// What is drawn for a new cluster.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun {
+pub struct NewClusterIds {
     node: u64,
     pub cluster: ClusterId,
     hash_seed: u64,
 }
 
-impl Begun {
+impl NewClusterIds {
     /// By chance.
-    pub fn draw() -> Result<Begun, JournalError> {
+    pub fn draw() -> Result<NewClusterIds, JournalError> {
         let (node, high, low, hash_seed) = (draw()?, draw()?, draw()?, draw()?);
         let cluster = ClusterId(u128::from(high) << 64 | u128::from(low));
-        Ok(Begun { node, cluster, hash_seed })
+        Ok(NewClusterIds { node, cluster, hash_seed })
     }
 
-    /// Of its first node.
+    /// The id of its first node.
     pub fn id(&self) -> NodeId {
         NodeId(self.node)
     }
 }
 
 /// The first member. Unless the cluster `is_formed`, nothing is acknowledged until all that are listed are there.
-pub fn founder(own: &Listed, is_formed: bool, begun: &Begun) -> Founder {
-    let Begun { node, cluster, hash_seed } = *begun;
+pub fn founder(own: &Listed, is_formed: bool, begun: &NewClusterIds) -> Founder {
+    let NewClusterIds { node, cluster, hash_seed } = *begun;
     let name = own.name.clone();
     // Where clients find it is said when it starts.
     let (peer, client) = (own.peer.clone(), own.peer.clone());

@@ -3,7 +3,7 @@
 use super::Exit;
 use super::args::Console;
 use super::check::say;
-use crate::config::args::{Asked, read};
+use crate::config::args::{Invocation, read_here};
 use crate::config::options::Name;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -13,14 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What the server calls the file in its `dir`.
+/// The server's name for the file in its `dir`.
 const FILE: &str = "console-link";
 /// No link is longer.
 const LINK_BYTES_MAX: u64 = 1 << 10;
 /// A console on this machine answers sooner.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// Runs it.
 pub fn run(asked: &Console) -> Exit {
     let dir = match dir(&asked.options) {
         Ok(dir) => dir,
@@ -48,13 +47,15 @@ pub fn run(asked: &Console) -> Exit {
 fn dir(options: &[String]) -> Result<PathBuf, String> {
     let current =
         std::env::current_dir().map_err(|error| format!("no current directory: {error}"))?;
-    match read(options, &current)? {
-        Asked::Run(config) => Ok(current.join(config.text(Name::Dir)).components().collect()),
-        Asked::Help | Asked::Version => Err("an option of the server is expected".to_owned()),
+    match read_here(options)? {
+        Invocation::Run(config) => Ok(current.join(config.text(Name::Dir)).components().collect()),
+        Invocation::Help | Invocation::Version => {
+            Err("expected an option of the server".to_owned())
+        }
     }
 }
 
-/// What the file says, if the console it leads to is there.
+/// The content of the file, if its console is there.
 fn link(file: &Path) -> Result<String, String> {
     let name = file.display();
     let read = |error: io::Error| match error.kind() {
@@ -63,9 +64,7 @@ fn link(file: &Path) -> Result<String, String> {
              default user has a password, which the console asks for"
         ),
         io::ErrorKind::PermissionDenied => {
-            format!(
-                "{name} is another user's: say this as the user that the server runs as, or as root"
-            )
+            format!("{name} belongs to another user: run this as the server's own user or as root")
         }
         _ => format!("{name} cannot be read: {error}"),
     };
@@ -75,7 +74,7 @@ fn link(file: &Path) -> Result<String, String> {
     let mut text = String::new();
     File::from(opened).take(LINK_BYTES_MAX).read_to_string(&mut text).map_err(read)?;
     let link = text.trim_end();
-    let place = place(link).ok_or_else(|| format!("{name} holds no link of a console"))?;
+    let place = place(link).ok_or_else(|| format!("{name} does not contain a console link"))?;
     // A server that was killed leaves its file.
     match TcpStream::connect_timeout(&place, ANSWERS_WITHIN) {
         Ok(_) => Ok(link.to_owned()),
@@ -95,7 +94,7 @@ fn has_display() -> bool {
     ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
-/// What it has to say would hide the link, and where there is no browser there still is the link.
+/// Its output would hide the link, and where there is no browser there still is the link.
 fn open(link: &str) {
     let mut opener = Command::new("xdg-open");
     opener.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

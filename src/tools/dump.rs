@@ -4,16 +4,16 @@ use super::args::Dump as Asked;
 use super::{Exit, place};
 use crate::ids::Index;
 use crate::journal::base::BaseReader;
-use crate::journal::dump::{Dump, DumpError, Names};
-use crate::journal::record::Kind;
+use crate::journal::offline::dump::{Dump, DumpError, DumpNames};
+use crate::journal::record::RecordKind;
 use crate::journal::recovery::newest_base;
 use crate::journal::{Disk, JournalError, LogOptions, LogReader, base};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::sync::Arc;
 
 /// Why a dump ended early.
-enum Stop {
-    /// Nobody reads on.
+enum DumpEnd {
+    /// The output's reader has closed it.
     Enough,
     Output(io::Error),
     Journal(JournalError),
@@ -23,29 +23,29 @@ enum Stop {
 pub fn run(asked: &Asked) -> Exit {
     match dump(asked) {
         Ok(exit) => exit,
-        Err(Stop::Enough) => Exit::Good,
-        Err(Stop::Output(error)) => {
+        Err(DumpEnd::Enough) => Exit::Good,
+        Err(DumpEnd::Output(error)) => {
             eprintln!("delayd: the output cannot be written: {error}");
             Exit::Unreadable
         }
-        Err(Stop::Journal(error)) => {
+        Err(DumpEnd::Journal(error)) => {
             eprintln!("delayd: {error}");
             exit_of(&error)
         }
     }
 }
 
-fn dump(asked: &Asked) -> Result<Exit, Stop> {
+fn dump(asked: &Asked) -> Result<Exit, DumpEnd> {
     let disk = Arc::new(Disk::open_read_only(&place::find(&asked.dir)?)?);
     let mut out = BufWriter::with_capacity(1 << 18, io::stdout().lock());
     let base = newest_base(&*disk)?;
     let covered = base.as_deref().and_then(base::index_of).unwrap_or_default();
     let mut exit = Exit::Good;
-    let mut known = Names::default();
+    let mut known = DumpNames::default();
     if let Some(name) = &base {
         let read = read_base(&disk, name, asked.base.then_some(&mut out), &mut known);
-        // The log can be told without its base.
-        if let Err(Stop::Journal(error)) = read {
+        // The log can be printed without its base.
+        if let Err(DumpEnd::Journal(error)) = read {
             eprintln!("delayd: {error}; names of queues may be missing");
             exit = exit_of(&error);
         } else {
@@ -54,19 +54,19 @@ fn dump(asked: &Asked) -> Result<Exit, Stop> {
     }
     let from = asked.from.unwrap_or(covered.next());
     let written = log(&disk, &mut out, from, asked.to, (covered, known));
-    // What stands before an error is worth having.
+    // Output before an error is still useful.
     out.flush().map_err(stopped)?;
     written.map_err(|stop| match stop {
-        Stop::Journal(JournalError::Gap { .. } | JournalError::Damaged { .. })
+        DumpEnd::Journal(JournalError::Gap { .. } | JournalError::Damaged { .. })
             if from <= covered =>
         {
             let text = format!(
-                "the base covers the batches up to {covered}, and the log does not have all from \
-                 {from} on any more; without --from it begins with {}",
+                "the base covers the batches up to {covered}, and the log no longer has all from {from} on; without \
+                 --from it begins with {}",
                 covered.next()
             );
             let source = io::Error::new(ErrorKind::NotFound, text);
-            Stop::Journal(JournalError::io("the log", "begin there")(source))
+            DumpEnd::Journal(JournalError::io("the log", "begin there")(source))
         }
         other => other,
     })?;
@@ -78,11 +78,11 @@ fn read_base(
     disk: &Disk,
     name: &str,
     out: Option<&mut impl Write>,
-    known: &mut Names,
-) -> Result<(), Stop> {
+    known: &mut DumpNames,
+) -> Result<(), DumpEnd> {
     let mut reader = BaseReader::open(disk, name)?;
     let index = base::index_of(name).unwrap_or_default();
-    let mut dump = out.map(|out| Dump::new(out, Names::default()));
+    let mut dump = out.map(|out| Dump::new(out, DumpNames::default()));
     loop {
         let offset = reader.offset();
         let Some(images) = reader.next_images()? else { break };
@@ -93,7 +93,7 @@ fn read_base(
         read.map_err(|error| match error {
             DumpError::Output(error) => stopped(error),
             DumpError::Malformed(error) => {
-                Stop::Journal(reader.damaged(offset, &error.to_string()))
+                DumpEnd::Journal(reader.damaged(offset, &error.to_string()))
             }
         })?;
     }
@@ -109,36 +109,36 @@ fn log(
     out: &mut impl Write,
     from: Index,
     to: Option<Index>,
-    base: (Index, Names),
-) -> Result<(), Stop> {
+    base: (Index, DumpNames),
+) -> Result<(), DumpEnd> {
     if from > base.0 {
         return follow(disk, out, (base.0, from, to), base, &mut false);
     }
     // From the beginning, for the names of queues, if that is still there.
     let mut wrote = false;
     match follow(disk, out, (Index(0), from, to), base.clone(), &mut wrote) {
-        Err(Stop::Journal(_)) if !wrote => {
+        Err(DumpEnd::Journal(_)) if !wrote => {
             follow(disk, out, (Index(from.0 - 1), from, to), base, &mut wrote)
         }
         other => other,
     }
 }
 
-/// Reads the log behind batch `after`, and writes what stands between `from` and `to`; `wrote` is set
-/// when something was written.
+/// Reads the log after batch `after`, and writes the records between `from` and `to`; `wrote` is set when something was
+/// written.
 fn follow(
     disk: &Arc<Disk>,
     out: &mut impl Write,
     (after, from, to): (Index, Index, Option<Index>),
-    (covered, mut known): (Index, Names),
+    (covered, mut known): (Index, DumpNames),
     wrote: &mut bool,
-) -> Result<(), Stop> {
+) -> Result<(), DumpEnd> {
     let mut reader = LogReader::open(Arc::clone(disk), LogOptions::default(), after)?;
-    let mut dump = Dump::new(out, Names::default());
+    let mut dump = Dump::new(out, DumpNames::default());
     while let Some(found) = reader.next_record()? {
         let entry = found.entry;
-        let is_facts = entry.kind == Kind::Facts;
-        // What stands between two batches goes with the one behind it.
+        let is_facts = entry.kind == RecordKind::Facts;
+        // Records between two batches are written with the later one.
         let index = if entry.kind.is_batch() { entry.index } else { entry.index.next() };
         if let Some(to) = to.filter(|to| entry.index > *to) {
             // Before it is committed a cut may follow, and other batches up to there.
@@ -164,7 +164,7 @@ fn follow(
         };
         read.map_err(|error| match error {
             DumpError::Output(error) => stopped(error),
-            DumpError::Malformed(error) => Stop::Journal(reader.damaged(error.to_string())),
+            DumpError::Malformed(error) => DumpEnd::Journal(reader.damaged(error.to_string())),
         })?;
     }
     let user = disk.user();
@@ -181,15 +181,15 @@ fn exit_of(error: &JournalError) -> Exit {
     }
 }
 
-fn stopped(error: io::Error) -> Stop {
+fn stopped(error: io::Error) -> DumpEnd {
     match error.kind() {
-        ErrorKind::BrokenPipe => Stop::Enough,
-        _ => Stop::Output(error),
+        ErrorKind::BrokenPipe => DumpEnd::Enough,
+        _ => DumpEnd::Output(error),
     }
 }
 
-impl From<JournalError> for Stop {
-    fn from(error: JournalError) -> Stop {
-        Stop::Journal(error)
+impl From<JournalError> for DumpEnd {
+    fn from(error: JournalError) -> DumpEnd {
+        DumpEnd::Journal(error)
     }
 }

@@ -1,32 +1,39 @@
-//! `delayd check`, `delayd dump`, `delayd cluster` and `delayd restore`: the journal looked at, repaired, told, made a
-//! cluster's and made of a backup, without a server. `delayd backup`: a running one's state. `delayd console`: the way into a
-//! running one's console.
+//! `delayd check`, `delayd dump`, `delayd cluster` and `delayd restore`: the journal checked, repaired, printed,
+//! converted to a cluster's and restored from a backup, without a server. `delayd backup`: a running server's state.
+//! `delayd console`: the link to a running server's console. `delayd call`: a command for one; `delayd health`: whether it
+//! accepts requests. `delayd demo`: a job arriving, on a server of its own.
 
+mod access;
 mod args;
 mod backup;
+mod call;
 mod check;
 mod client;
 mod clock;
 mod cluster;
 mod console;
+mod demo;
 mod dump;
+mod health;
 mod place;
-mod progress;
 mod repair;
+pub mod reply;
 mod restore;
-mod table;
+mod terminal;
+
+pub use demo::{Serving, Start};
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-/// What a tool ends with. `--help` of each tells the same.
+/// A tool's exit code. `--help` of each lists the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
     /// In order.
     Good = 0,
-    /// A torn tail, which a start cuts by itself; a backup that was broken off and can be gone on with.
-    Torn = 1,
-    /// Damage.
+    /// Not as it was asked for: a torn tail, which a start cuts by itself; a backup that was broken off and can be gone
+    /// on with; an error for an answer.
+    Failed = 1,
     Damaged = 2,
     /// It could not be found out.
     Unreadable = 3,
@@ -40,12 +47,10 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Asks on a terminal; without one nobody has agreed.
+/// Asks on a terminal; without one the answer is no.
 fn confirmed(question: &str) -> bool {
     if !io::stdin().is_terminal() {
-        eprintln!(
-            "delayd: {question} There is no terminal to ask on: --yes agrees to it beforehand."
-        );
+        eprintln!("delayd: {question} There is no terminal to ask on: confirm with --yes.");
         return false;
     }
     check::say(&format!("{question} [yes/no] "));
@@ -54,18 +59,21 @@ fn confirmed(question: &str) -> bool {
 }
 
 /// Runs the tool that the first argument after the program's name asks for; none if it is the name of
-/// no tool, and a server is to run.
-pub fn run(args: &[String]) -> Option<ExitCode> {
+/// no tool, and a server is to run. `start` starts one in this process.
+pub fn run(args: &[String], start: Start) -> Option<ExitCode> {
     let asked = args::read(args)?;
     let exit = match asked {
-        Ok(args::Asked::Check(asked)) => check::run(&asked),
-        Ok(args::Asked::Dump(asked)) => dump::run(&asked),
-        Ok(args::Asked::Cluster(asked)) => cluster::run(&asked),
-        Ok(args::Asked::Dissolve(asked)) => restore::dissolve(&asked),
-        Ok(args::Asked::Backup(asked)) => backup::run(&asked),
-        Ok(args::Asked::Restore(asked)) => restore::run(&asked),
-        Ok(args::Asked::Console(asked)) => console::run(&asked),
-        Ok(args::Asked::Help(text)) => {
+        Ok(args::ToolInvocation::Check(asked)) => check::run(&asked),
+        Ok(args::ToolInvocation::Dump(asked)) => dump::run(&asked),
+        Ok(args::ToolInvocation::Cluster(asked)) => cluster::run(&asked),
+        Ok(args::ToolInvocation::Dissolve(asked)) => restore::dissolve(&asked),
+        Ok(args::ToolInvocation::Backup(asked)) => backup::run(&asked),
+        Ok(args::ToolInvocation::Restore(asked)) => restore::run(&asked),
+        Ok(args::ToolInvocation::Console(asked)) => console::run(&asked),
+        Ok(args::ToolInvocation::Call(asked)) => call::run(&asked),
+        Ok(args::ToolInvocation::Demo(delay_ms)) => demo::run(delay_ms, start),
+        Ok(args::ToolInvocation::Health(options)) => health::run(&options),
+        Ok(args::ToolInvocation::Help(text)) => {
             // A reader that has seen enough, such as `head`, is no error.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
             Exit::Good

@@ -22,12 +22,11 @@ pub fn find(dir: &Path) -> Result<PathBuf, JournalError> {
             return Ok(dir.to_owned());
         }
     }
-    let text = format!("there is no {FOLDER}/ in it, and no file of a journal");
+    let text = format!("it has no {FOLDER}/ and no file of a journal");
     let source = std::io::Error::new(std::io::ErrorKind::NotFound, text);
     Err(JournalError::io(&name, "find a journal")(source))
 }
 
-/// Whether a journal has files that are called so.
 pub fn is_of_journal(file: &str) -> bool {
     let base = file.starts_with("base-") && file.ends_with(".base");
     file == "lock" || file == NEWEST || base || segment_number(file).is_some()
@@ -50,7 +49,7 @@ pub fn check_free(into: &Path) -> Result<(), JournalError> {
         let inner = into.join(FOLDER);
         let is_filled = || std::fs::read_dir(&inner).is_ok_and(|mut files| files.next().is_some());
         if is_of_journal(&file) || (file == FOLDER && (!inner.is_dir() || is_filled())) {
-            let text = format!("it holds a journal already ({file}): name a folder without one");
+            let text = format!("it already has a journal ({file}): choose a folder without one");
             let source = std::io::Error::new(ErrorKind::AlreadyExists, text);
             return Err(JournalError::io(&name, "write a journal into")(source));
         }

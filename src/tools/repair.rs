@@ -2,16 +2,16 @@
 
 use super::check::{examine, exit, say, text};
 use super::{Exit, confirmed};
-use crate::engine::model::fact::{Fact, Reader};
+use crate::engine::model::fact::{Fact, FactReader};
 use crate::ids::Index;
 use crate::journal::base::BaseReader;
-use crate::journal::check::{Spot, Verdict};
-use crate::journal::dump::{Dump, DumpError, Names, job_of, word_of};
-use crate::journal::record::Kind;
+use crate::journal::offline::check::{Spot, Verdict};
+use crate::journal::offline::dump::{Dump, DumpError, DumpNames, job_of};
+use crate::journal::offline::repair::{Piece, behind, cut, missing, pieces};
+use crate::journal::record::RecordKind;
 use crate::journal::recovery::newest_base;
-use crate::journal::repair::{Piece, behind, cut, missing, pieces};
 use crate::journal::{
-    Disk, Entry, JournalError, LogOptions, LogReader, make_file, open_file, segment_name,
+    Disk, JournalError, LogOptions, LogReader, SegmentEntry, make_file, open_file, segment_name,
 };
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ const JOBS_SHOWN: usize = 20;
 
 /// The folder inside the cut's that has all facts that could be read.
 const FACTS: &str = "facts.jsonl";
-/// What tells about the cut.
+/// The details of the cut.
 const STORY: &str = "cut.txt";
 
 /// Takes the folder for itself, checks it, and cuts what is damaged or torn.
@@ -60,7 +60,7 @@ pub fn run(folder: &Path, yes: bool) -> Result<Exit, JournalError> {
     exit(report.verdict, false)
 }
 
-/// What a cut would lose, as far as it can be read.
+/// The loss of a cut, as far as it can be read.
 struct Losses {
     batches: u64,
     facts: u64,
@@ -71,7 +71,7 @@ struct Losses {
     /// The newest segment and the number of its first record, if it is not there.
     missing: Option<(String, u64)>,
     /// Names of queues as of the batch before.
-    names: Names,
+    names: DumpNames,
 }
 
 impl Losses {
@@ -84,7 +84,7 @@ impl Losses {
         behind(&**disk, base, spot, &mut |entry| {
             losses.batches += 1;
             losses.facts += u64::from(entry.count);
-            let facts = &mut Reader::new(entry.body);
+            let facts = &mut FactReader::new(entry.body);
             while let (false, Ok(fact)) = (facts.is_done(), Fact::decode(facts)) {
                 names.learn(&fact);
                 let Some((queue, id)) = job_of(&fact, &names) else { continue };
@@ -93,7 +93,7 @@ impl Losses {
                         Some((_, name)) => name.escape_ascii().to_string(),
                         None => format!("number {queue}"),
                     };
-                    let (id, word) = (id.escape_ascii(), word_of(&fact));
+                    let (id, word) = (id.escape_ascii(), fact.word());
                     losses.jobs.push(format!("queue {queue}, job {id}: {word}"));
                 }
             }
@@ -105,8 +105,8 @@ impl Losses {
     fn text(&self, spot: &Spot) -> String {
         let Losses { batches, facts, jobs, jobs_count, missing, .. } = self;
         let mut text = format!(
-            "\nThe cut keeps all up to batch {}. What stands behind it is lost: as far as it can still \
-             be read,\n{batches} batches with {facts} facts about {jobs_count} jobs{}\n",
+            "\nThe cut keeps everything up to batch {}. The rest is lost; as far as it can still be read:\n\
+             {batches} batches with {facts} facts about {jobs_count} jobs{}\n",
             spot.index.0 - 1,
             if jobs.is_empty() { "." } else { ":" }
         );
@@ -118,8 +118,8 @@ impl Losses {
         if let Some((name, first)) = missing {
             writeln!(
                 text,
-                "And all that {name} held, which is not there or has no whole header: the records from\n\
-                 lsn {first} on; how many there were is not known. If the file is somewhere, put it back instead."
+                "Also lost is everything in {name}, which is missing or has no complete header: the records\n\
+                 from lsn {first} on, an unknown number. If you still have the file, put it back instead."
             )
             .expect("a String takes all");
         }
@@ -128,8 +128,8 @@ impl Losses {
 }
 
 /// The names of queues as of the batch before `index`.
-fn names_before(disk: &Arc<Disk>, base: Index, index: Index) -> Result<Names, JournalError> {
-    let mut names = Names::default();
+fn names_before(disk: &Arc<Disk>, base: Index, index: Index) -> Result<DumpNames, JournalError> {
+    let mut names = DumpNames::default();
     if let Some(name) = newest_base(&**disk)? {
         let mut reader = BaseReader::open(&**disk, &name)?;
         while let Some(images) = reader.next_images()? {
@@ -138,11 +138,11 @@ fn names_before(disk: &Arc<Disk>, base: Index, index: Index) -> Result<Names, Jo
     }
     let mut reader = LogReader::open(Arc::clone(disk), LogOptions::default(), base)?;
     // It ends with the damage.
-    while let Ok(Some(Entry { kind, index: at, body, .. })) = reader.next_batch() {
+    while let Ok(Some(SegmentEntry { kind, index: at, body, .. })) = reader.next_batch() {
         if at >= index {
             break;
         }
-        if kind != Kind::Facts {
+        if kind != RecordKind::Facts {
             continue;
         }
         names.learn_facts(body).expect("the check has applied them");
@@ -150,7 +150,8 @@ fn names_before(disk: &Arc<Disk>, base: Index, index: Index) -> Result<Names, Jo
     Ok(names)
 }
 
-/// Copies what the cut makes void to a folder of its own, durably, with what is to be known of it.
+/// Copies the parts that the cut makes void to a folder of its own, durably, with their known
+/// details.
 fn save(
     disk: &Arc<Disk>,
     base: Index,
@@ -169,7 +170,7 @@ fn save(
         })
         .and_then(|()| File::open(&folder)?.sync_all())
         .and_then(|()| File::open(disk.path())?.sync_all())
-        .map_err(JournalError::io(&name, "save what is to be cut to"))?;
+        .map_err(JournalError::io(&name, "save the data to be cut to"))?;
     Ok(folder)
 }
 
@@ -245,14 +246,14 @@ fn facts(
     disk: &Arc<Disk>,
     base: Index,
     spot: &Spot,
-    names: Names,
+    names: DumpNames,
 ) -> io::Result<()> {
     let mut dump = Dump::new(out, names);
     let mut written = Ok(());
     behind(&**disk, base, spot, &mut |entry| {
         if written.is_ok() {
             written = match dump.entry(entry) {
-                // Of a batch that is no facts there is nothing to write but its bytes, which are saved.
+                // A batch that cannot be read as facts is saved only as its bytes.
                 Err(DumpError::Output(error)) => Err(error),
                 _ => Ok(()),
             };

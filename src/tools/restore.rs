@@ -2,17 +2,17 @@
 
 use super::args::{Dissolve, Restore};
 use super::check::say;
-use super::cluster::{Begun, founder};
-use super::progress::Progress;
+use super::cluster::{NewClusterIds, founder};
 use super::{Exit, place};
 use crate::cluster::members::Members;
-use crate::engine::model::request::State;
-use crate::journal::dump::written;
+use crate::engine::model::request::JobState;
+use crate::journal::offline::dump::written;
+use crate::journal::offline::new_cluster::{Founder, Refounded};
+use crate::journal::offline::restore::{HeldFolder, OfNode, begin, read_backup, read_node};
 use crate::journal::recovery::Progress as Loaded;
-use crate::journal::refound::{Founder, Refounded};
-use crate::journal::restore::{Held, OfNode, begin, read_backup, read_node};
 use crate::journal::{Disk, JournalError, Storage, base};
 use crate::time::Micros;
+use crate::tools::terminal::Progress;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,8 +51,9 @@ fn restore(asked: &Restore) -> Result<(), JournalError> {
     let names = disk.list().map_err(JournalError::io(&name, "read"))?;
     let bases: Vec<&String> = names.iter().filter(|name| base::index_of(name).is_some()).collect();
     if let [one, other, ..] = bases[..] {
-        let text =
-            format!("{one} and {other} are two backups: remove one of them, or take another");
+        let text = format!(
+            "{one} and {other} are two backups: remove one of them, or choose another folder"
+        );
         let source = io::Error::new(io::ErrorKind::InvalidInput, text);
         return Err(JournalError::io(&name, "restore")(source));
     }
@@ -62,7 +63,7 @@ fn restore(asked: &Restore) -> Result<(), JournalError> {
     held.void_tokens(Micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)));
     let (begun, founder) = match &asked.own {
         Some(own) => {
-            let begun = Begun::draw()?;
+            let begun = NewClusterIds::draw()?;
             let founder = founder(own, !asked.has_others, &begun);
             (Some(begun), Some(founder))
         }
@@ -71,13 +72,17 @@ fn restore(asked: &Restore) -> Result<(), JournalError> {
     let queues = held.queues();
     write(&asked.into, held, founder)?;
     say(&format!("{}\n", asked.into.join(place::FOLDER).display()));
-    say(&format!("the state as of batch {index}, {}: what was done since is lost\n", written(now)));
-    let words = State::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
+    say(&format!(
+        "the state as of batch {index}, {}: everything done since is lost\n",
+        written(now)
+    ));
+    let words =
+        JobState::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
     say(&format!("jobs     {}\nqueues   {queues}\n", words.collect::<Vec<_>>().join(", ")));
-    let leased = jobs[State::Leased as usize];
+    let leased = jobs[JobState::Leased as usize];
     if leased > 0 {
         say(&format!(
-            "{leased} jobs were leased and are ready again; tokens from before count no more\n"
+            "{leased} jobs were leased and are ready again; tokens from before are not accepted\n"
         ));
     }
     if let (Some(own), Some(begun)) = (&asked.own, begun) {
@@ -88,7 +93,7 @@ fn restore(asked: &Restore) -> Result<(), JournalError> {
 }
 
 /// With a bar on a terminal.
-fn read(disk: &Disk, name: &str) -> Result<Held, JournalError> {
+fn read(disk: &Disk, name: &str) -> Result<HeldFolder, JournalError> {
     let (loaded, mut progress) = (Loaded::default(), Progress::new());
     let held = std::thread::scope(|scope| {
         let reading = scope.spawn(|| read_backup(disk, name, &loaded));
@@ -114,22 +119,23 @@ fn way_back(asked: &Dissolve) -> Result<(), JournalError> {
     let _lock = disk.lock()?;
     let OfNode { held, identity, members, uncommitted } = read_node(&disk)?;
     if identity.node == 0 {
-        return wrong("it is the journal of a server alone already".to_owned());
+        return wrong("it is already the journal of a standalone server".to_owned());
     }
     let members = members.and_then(|noted| Members::decode(&noted.body).ok());
     let is_last = members.is_some_and(|members| members.all() == [identity.node]);
     if !is_last && !asked.accepts {
         return wrong(
-            "it has other members, which may have acknowledged what this node has not: DELAY.CLUSTER REMOVE takes them out \
-             while it leads, and --i-accept-losses goes without"
+            "it has other members, which may have acknowledged changes that this node lacks: remove them with \
+             DELAY.CLUSTER REMOVE while it leads, or use --i-accept-losses"
                 .to_owned(),
         );
     }
     let (index, now, jobs, queues) = (held.index(), held.now(), held.jobs(), held.queues());
     write(&asked.into, held, None)?;
     say(&format!("{}\n", asked.into.join(place::FOLDER).display()));
-    say(&format!("the state as of batch {index}, {}, for a server alone\n", written(now)));
-    let words = State::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
+    say(&format!("the state as of batch {index}, {}, for a standalone server\n", written(now)));
+    let words =
+        JobState::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
     say(&format!("jobs     {}\nqueues   {queues}\n", words.collect::<Vec<_>>().join(", ")));
     if uncommitted > 0 {
         say(&format!("{uncommitted} batches were not known to be committed, and are kept\n"));
@@ -139,7 +145,11 @@ fn way_back(asked: &Dissolve) -> Result<(), JournalError> {
 }
 
 /// Writes the journal of the data directory `into`, which has none before this returns, whatever crash comes.
-fn write(into: &Path, held: Held, founder: Option<Founder>) -> Result<Refounded, JournalError> {
+fn write(
+    into: &Path,
+    held: HeldFolder,
+    founder: Option<Founder>,
+) -> Result<Refounded, JournalError> {
     let name = into.display().to_string();
     if !into.is_dir() {
         fs::create_dir(into).map_err(JournalError::io(&name, "create the folder"))?;
@@ -147,14 +157,14 @@ fn write(into: &Path, held: Held, founder: Option<Founder>) -> Result<Refounded,
     let unfinished: PathBuf = into.join(UNFINISHED);
     if unfinished.exists() {
         fs::remove_dir_all(&unfinished)
-            .map_err(JournalError::io(&name, "remove what was broken off in"))?;
+            .map_err(JournalError::io(&name, "remove an interrupted restore in"))?;
     }
     let disk = Arc::new(Disk::open(&unfinished)?);
     let lock = disk.lock()?;
     let begun = begin(&disk, held, founder);
     drop(lock);
     let begun = begun.inspect_err(|_| {
-        // What cannot be removed now is removed by the next attempt.
+        // A file that cannot be removed now is removed by the next attempt.
         let _ = fs::remove_dir_all(&unfinished);
     })?;
     let named = fs::rename(&unfinished, into.join(place::FOLDER));

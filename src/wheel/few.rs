@@ -4,19 +4,19 @@ use super::list::Key;
 
 /// More timers than this move into levels.
 pub(super) const FEW_MAX: usize = 48;
-/// A wheel with levels whose timers get as few as this goes back to the vector: well below
+/// A wheel with levels whose timers get as few as this returns to the vector: well below
 /// [`FEW_MAX`], so that the moves are paid for by the operations between.
 pub(super) const FEW_AGAIN: usize = 12;
 
 /// A key and its due time in two halves: 12 bytes where a `(u64, u32)` has 16.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TimerEntry {
     due_low: u32,
     due_high: u32,
     key: Key,
 }
 
-impl Entry {
+impl TimerEntry {
     #[inline]
     fn due(&self) -> u64 {
         u64::from(self.due_high) << 32 | u64::from(self.due_low)
@@ -26,7 +26,7 @@ impl Entry {
 /// Timers sorted by due time, equal ones in the order they came.
 #[derive(Debug, Default)]
 pub(super) struct Few {
-    entries: Vec<Entry>,
+    entries: Vec<TimerEntry>,
 }
 
 impl Few {
@@ -43,7 +43,7 @@ impl Few {
             Some(last) if last.due() > due => self.entries.partition_point(|e| e.due() <= due),
             _ => self.entries.len(),
         };
-        let entry = Entry { due_low: due as u32, due_high: (due >> 32) as u32, key };
+        let entry = TimerEntry { due_low: due as u32, due_high: (due >> 32) as u32, key };
         self.entries.insert(at, entry);
     }
 
@@ -88,7 +88,7 @@ impl Few {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
+        self.entries.capacity() * size_of::<TimerEntry>()
     }
 
     /// Room for 4 is kept, so that a queue that goes between none and one does not allocate.

@@ -88,8 +88,8 @@ pub(super) fn slot_start(time: u64, height: u32, slot: usize) -> u64 {
     time & above | (slot as u64) << (8 * height)
 }
 
-/// When a slot is to be opened ahead of its time at the earliest: when the one before it begins. `time` is
-/// any time within it.
+/// The earliest time at which a slot must be opened ahead of its time: when the one before it begins. `time` is any
+/// time within it.
 #[inline]
 pub(super) fn opening_time(time: u64, height: u32) -> u64 {
     slot_start(time, height, digit(time, height)).saturating_sub(1 << (8 * height))

@@ -36,7 +36,7 @@ impl Place {
         self.0
     }
 
-    /// The place a number stands for; `None` for the numbers no place has.
+    /// The place of a number; `None` for numbers without one.
     #[inline]
     pub const fn from_number(number: u32) -> Option<Place> {
         if number >= Place::FIRST { Some(Place(number)) } else { None }
@@ -130,7 +130,7 @@ impl Chunks {
         self.pool.bytes()
     }
 
-    /// Bytes that could be given back if all chunks stood as close together as they can.
+    /// Bytes that could be returned if all chunks were as close together as possible.
     pub fn spare_bytes(&self) -> usize {
         self.pool.spare_bytes()
     }
@@ -156,7 +156,7 @@ impl Chunks {
         self.pool.get(place.chunk()).tag
     }
 
-    /// The key behind the one at `place` in its list, and its place.
+    /// The key after the one at `place` in its list, and its place.
     #[inline]
     pub fn next(&self, place: Place) -> Option<(Key, Place)> {
         let chunk = self.pool.get(place.chunk());
@@ -254,7 +254,7 @@ impl Chunks {
 /// moved along; its user keeps the newest place per key.
 ///
 /// Memory stays in proportion under any pattern of removals. When a removal leaves a chunk with 10
-/// keys and a neighbour has at most 10, the two become one; and no chunk is added behind or before
+/// keys and a neighbour has at most 10, the two become one; and no chunk is added after or before
 /// one with fewer than 15, which is packed instead. So of two neighbours one has more than 10 keys
 /// (the head alone, which pops eat from, may be an exception), and a key costs at most 128 / 6 = 21
 /// bytes where it costs 4.7 in a full chunk. A merge moves at most 20 keys and ends a chunk, and a
@@ -294,14 +294,14 @@ impl List {
         self.head == NONE
     }
 
-    /// Whether it has more than one chunk: 12 keys at least, but for some at its head.
+    /// Whether it has more than one chunk: 12 keys at least, except for some at its head.
     #[inline]
     pub const fn is_long(self) -> bool {
         self.head != self.tail
     }
 
-    /// Puts `key` last. `tag` is what [`Chunks::tag`] tells of this list's places; the same for all
-    /// its keys.
+    /// Puts `key` last. `tag` is the [`Chunks::tag`] of this list's places; the same for all its
+    /// keys.
     #[inline]
     pub fn push_back(
         &mut self,
@@ -350,8 +350,8 @@ impl List {
 
     /// Removes `key`, which sits at `place`; the order of the others stays.
     ///
-    /// The place must be the newest one told for this key and the key in this list: anything else
-    /// damages lists (checked in debug builds).
+    /// The place must be the newest one reported for this key and the key in this list: anything
+    /// else damages lists (checked in debug builds).
     #[inline]
     pub fn remove(
         &mut self,
@@ -476,7 +476,7 @@ impl List {
         }
     }
 
-    /// Moves the keys of `right` behind those of `left`, its neighbour, and frees it.
+    /// Moves the keys of `right` to the end of `left`, its neighbour, and frees it.
     fn merge(
         &mut self,
         chunks: &mut Chunks,
@@ -536,7 +536,7 @@ impl List {
         chunks.pool.free(at);
     }
 
-    /// Room behind the last key: the chunk and the first position free to its end.
+    /// Space after the last key: the chunk and the first position free to its end.
     fn room_behind(
         &mut self,
         chunks: &mut Chunks,

@@ -5,8 +5,8 @@
 //! no timers is 40 bytes. Use it when many timers are set and most are cancelled or far off: setting
 //! and cancelling cost the same however many there are.
 //!
-//! Nothing here reads a clock: time is what the caller says it is, in milliseconds, and passing it
-//! is an operation with a budget of steps. What the timers are for is not known here either.
+//! Nothing here reads a clock: the caller supplies the time, in milliseconds, and advancing it is
+//! an operation with a budget of steps. The purpose of the timers is not known here either.
 //!
 //! ```
 //! use delayd::time::Millis;
@@ -27,6 +27,8 @@
 //! assert_eq!(wheel.peek(&mut timers, Millis(300), &mut budget), Peek::Empty);
 //! ```
 
+#![warn(missing_docs)]
+
 mod few;
 mod level;
 pub mod list;
@@ -43,7 +45,7 @@ use timers::Spot;
 pub use timers::Timers;
 pub use walk::Iter;
 
-/// What [`Wheel::peek`] found.
+/// The result of [`Wheel::peek`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peek {
     /// The first timer, and it is due. It stays where it is.
@@ -71,11 +73,11 @@ pub enum Peek {
 pub struct Wheel {
     cursor: u64,
     len: u32,
-    body: Body,
+    body: WheelBody,
 }
 
 #[derive(Debug)]
-enum Body {
+enum WheelBody {
     Few(Few),
     Levels(Box<Path>),
 }
@@ -89,7 +91,7 @@ impl Default for Wheel {
 impl Wheel {
     /// No timers, the cursor at 0; holds no memory.
     pub const fn new() -> Wheel {
-        Wheel { cursor: 0, len: 0, body: Body::Few(Few::new()) }
+        Wheel { cursor: 0, len: 0, body: WheelBody::Few(Few::new()) }
     }
 
     /// The number of timers.
@@ -113,23 +115,23 @@ impl Wheel {
     /// Bytes this wheel holds itself, without its share of the [`Timers`].
     pub fn bytes(&self) -> usize {
         match &self.body {
-            Body::Few(few) => few.bytes(),
-            Body::Levels(_) => size_of::<Path>(),
+            WheelBody::Few(few) => few.bytes(),
+            WheelBody::Levels(_) => size_of::<Path>(),
         }
     }
 
-    /// Arms `key` for `due`, behind all timers of the same time. Panics if it is armed. O(1).
+    /// Arms `key` for `due`, after all timers of the same time. Panics if it is armed. O(1).
     ///
-    /// If it comes to a slot with many timers, returns when that is to be opened: what
-    /// [`Wheel::next_opening`] would say if there were no other.
+    /// If it comes to a slot with many timers, returns when to open that slot: the value of
+    /// [`Wheel::next_opening`] if there were no other.
     #[inline]
     pub fn insert(&mut self, timers: &mut Timers, key: Key, due: Millis) -> Option<Millis> {
         timers.arm(key, due);
         self.len += 1;
         let due = due.0.max(self.cursor);
         match &mut self.body {
-            Body::Levels(path) => path.insert(timers, self.cursor, due, key).map(Millis),
-            Body::Few(few) => {
+            WheelBody::Levels(path) => path.insert(timers, self.cursor, due, key).map(Millis),
+            WheelBody::Few(few) => {
                 few.insert(due, key);
                 timers.put_in_few(key);
                 if self.len as usize > FEW_MAX {
@@ -146,9 +148,9 @@ impl Wheel {
     #[inline]
     pub fn pass(&mut self, timers: &Timers, now: Millis) {
         let passes = match &self.body {
-            Body::Few(few) => few.first().is_none_or(|(due, _)| due > now.0),
+            WheelBody::Few(few) => few.first().is_none_or(|(due, _)| due > now.0),
             // Not for every ms: on level 0 it makes no difference.
-            Body::Levels(path) => {
+            WheelBody::Levels(path) => {
                 now.0 >> 8 > self.cursor >> 8 && path.is_clear(timers, self.cursor, now.0)
             }
         };
@@ -161,8 +163,8 @@ impl Wheel {
     /// time has come; perhaps earlier. O(1): looks at some dozens of slots at most.
     pub fn next_opening(&self, timers: &Timers) -> Option<Millis> {
         match &self.body {
-            Body::Few(_) => None,
-            Body::Levels(path) => path.next_opening(timers, self.cursor).map(Millis),
+            WheelBody::Few(_) => None,
+            WheelBody::Levels(path) => path.next_opening(timers, self.cursor).map(Millis),
         }
     }
 
@@ -173,8 +175,8 @@ impl Wheel {
     /// in time moves some dozens of timers when their time comes, and not a million.
     pub fn open_next(&mut self, timers: &mut Timers, budget: &mut u32) -> bool {
         match &mut self.body {
-            Body::Few(_) => true,
-            Body::Levels(path) => path.open_next(timers, self.cursor, budget),
+            WheelBody::Few(_) => true,
+            WheelBody::Levels(path) => path.open_next(timers, self.cursor, budget),
         }
     }
 
@@ -183,10 +185,10 @@ impl Wheel {
     pub fn cancel(&mut self, timers: &mut Timers, key: Key) -> bool {
         match (timers.spot(key), &mut self.body) {
             (Spot::Unarmed, _) => return false,
-            (Spot::Slot(place), Body::Levels(path)) => {
+            (Spot::Slot(place), WheelBody::Levels(path)) => {
                 path.remove(timers, self.cursor, key, place);
             }
-            (Spot::Few, Body::Few(few)) => {
+            (Spot::Few, WheelBody::Few(few)) => {
                 few.remove(key);
                 timers.disarm(key);
             }
@@ -200,8 +202,8 @@ impl Wheel {
     /// has had nothing. O(1).
     pub fn rename(&mut self, timers: &mut Timers, key: Key, to: Key) {
         match (timers.rename(key, to), &mut self.body) {
-            (Spot::Few, Body::Few(few)) => few.rename(key, to),
-            (Spot::Few, Body::Levels(_)) => panic!("timer {key} is not of this wheel"),
+            (Spot::Few, WheelBody::Few(few)) => few.rename(key, to),
+            (Spot::Few, WheelBody::Levels(_)) => panic!("timer {key} is not of this wheel"),
             (Spot::Unarmed | Spot::Slot(_), _) => {}
         }
     }
@@ -217,8 +219,8 @@ impl Wheel {
     #[inline]
     pub fn peek(&mut self, timers: &mut Timers, now: Millis, budget: &mut u32) -> Peek {
         match &mut self.body {
-            Body::Levels(path) => path.peek(timers, &mut self.cursor, now.0, budget),
-            Body::Few(few) => match few.first() {
+            WheelBody::Levels(path) => path.peek(timers, &mut self.cursor, now.0, budget),
+            WheelBody::Few(few) => match few.first() {
                 Some((due, key)) if due <= now.0 => {
                     self.cursor = due;
                     Peek::Due(key)
@@ -231,24 +233,24 @@ impl Wheel {
         }
     }
 
-    /// Disarms the timer that [`Wheel::peek`] has just told of: the same as to cancel it, but
+    /// Disarms the timer that [`Wheel::peek`] has just returned: the same as to cancel it, but
     /// cheaper. Panics if it is another. O(1).
     #[inline]
     pub fn take(&mut self, timers: &mut Timers, key: Key) {
         let taken = match &mut self.body {
-            Body::Levels(path) => path.take(timers, self.cursor),
-            Body::Few(few) => few.pop_first().inspect(|&key| timers.disarm(key)),
+            WheelBody::Levels(path) => path.take(timers, self.cursor),
+            WheelBody::Few(few) => few.pop_first().inspect(|&key| timers.disarm(key)),
         };
         assert_eq!(taken, Some(key), "only what peek has just told of can be taken");
         self.removed(timers, 1);
     }
 
-    /// When [`Wheel::peek`] should be called next: never later than the first timer is due, but
-    /// perhaps earlier, when slots are to be opened. `None` without timers. O(1).
+    /// When to call [`Wheel::peek`] next: never later than the first timer is due, but perhaps
+    /// earlier, when slots must be opened. `None` without timers. O(1).
     pub fn next_wakeup(&self, timers: &Timers) -> Option<Millis> {
         match &self.body {
-            Body::Few(few) => few.first().map(|(due, _)| Millis(due)),
-            Body::Levels(path) => path.next_wakeup(timers, self.cursor).map(Millis),
+            WheelBody::Few(few) => few.first().map(|(due, _)| Millis(due)),
+            WheelBody::Levels(path) => path.next_wakeup(timers, self.cursor).map(Millis),
         }
     }
 
@@ -264,8 +266,8 @@ impl Wheel {
         let mut keys = [0; CHUNK_KEYS];
         while *budget > 0 && self.len > 0 {
             let count = match &mut self.body {
-                Body::Levels(path) => path.take_any(timers, self.cursor, *budget, &mut keys),
-                Body::Few(few) => {
+                WheelBody::Levels(path) => path.take_any(timers, self.cursor, *budget, &mut keys),
+                WheelBody::Few(few) => {
                     keys[0] = few.pop_last().expect("its length says so");
                     timers.disarm(keys[0]);
                     1
@@ -285,16 +287,16 @@ impl Wheel {
         std::mem::replace(self, empty)
     }
 
-    /// Opens slots ahead of time until at least the first `count` timers can be told in order by
-    /// [`Wheel::iter_front`]; false if the budget ended before. Takes 1 from `budget` for each timer
-    /// moved, and besides looks at O(`count`) slots each time it is called.
+    /// Opens slots ahead of time until [`Wheel::iter_front`] can return at least the first `count` timers in order;
+    /// false if the budget ended before. Takes 1 from `budget` for each timer moved, and also checks O(`count`) slots
+    /// each time it is called.
     ///
     /// A later insert may land before what has been opened, so that fewer are known again; opened
     /// slots stay open.
     pub fn open_ahead(&mut self, timers: &mut Timers, count: usize, budget: &mut u32) -> bool {
         match &mut self.body {
-            Body::Few(_) => true,
-            Body::Levels(path) => path.open_ahead(timers, self.cursor, count, budget),
+            WheelBody::Few(_) => true,
+            WheelBody::Levels(path) => path.open_ahead(timers, self.cursor, count, budget),
         }
     }
 
@@ -315,12 +317,12 @@ impl Wheel {
     #[cold]
     fn unfold(&mut self, timers: &mut Timers) {
         let mut path = Path::new();
-        if let Body::Few(few) = &self.body {
+        if let WheelBody::Few(few) = &self.body {
             for (due, key) in few.entries() {
                 path.insert(timers, self.cursor, due, key);
             }
         }
-        self.body = Body::Levels(Box::new(path));
+        self.body = WheelBody::Levels(Box::new(path));
     }
 
     /// So few timers are left that a vector is smaller: at most 12 of them move there.
@@ -329,7 +331,7 @@ impl Wheel {
         // Equal due times come in order, and the vector sorts the others.
         let left: Vec<Key> = self.iter(timers).collect();
         let mut few = Few::new();
-        if let Body::Levels(path) = &mut self.body {
+        if let WheelBody::Levels(path) = &mut self.body {
             let mut keys = [0; CHUNK_KEYS];
             while path.take_any(timers, self.cursor, u32::MAX, &mut keys) > 0 {}
         }
@@ -337,13 +339,13 @@ impl Wheel {
             few.insert(timers.due(key).0.max(self.cursor), key);
             timers.put_in_few(key);
         }
-        self.body = Body::Few(few);
+        self.body = WheelBody::Few(few);
     }
 
     #[inline]
     fn removed(&mut self, timers: &mut Timers, count: u32) {
         self.len -= count;
-        if self.len as usize <= FEW_AGAIN && matches!(self.body, Body::Levels(_)) {
+        if self.len as usize <= FEW_AGAIN && matches!(self.body, WheelBody::Levels(_)) {
             self.fold(timers);
         }
     }

@@ -21,18 +21,18 @@ use super::timers::Timers;
 /// the budget takes, front to back. Meanwhile
 ///
 /// - the cursor stands still and nothing fires, for what is due first may be among those to come;
-/// - a timer inserted for a time within the slot goes behind those that are yet to move.
+/// - a timer inserted for a time within the slot goes after those not yet moved.
 ///
 /// As lists are first in, first out, timers of equal due time always stay in the order they came.
 ///
-/// A slot that is not the cursor's can be opened too, ahead of its time: then the level below it
-/// hangs on it as a child until the cursor enters the slot. Once its list is empty, timers are inserted
-/// into the child. Until then they wait in the list, to be moved behind those that already were; so of
-/// equal due times those in the child come first.
+/// A slot that is not the cursor's can be opened too, ahead of its time: then the level below it is attached to it as a is attached to it as a
+/// child until the cursor enters the slot. Once its list is empty, timers are inserted into the child. Until then they
+/// wait in the list, and are moved after the ones that were there before; so of equal due times those in the child come
+/// first.
 #[derive(Debug)]
 pub(super) struct Path {
     levels: [u32; HEIGHTS],
-    /// A bit per height whose level has timers in the slot at the cursor's digit: they are to move
+    /// A bit per height whose level has timers in the slot at the cursor's digit: they must move
     /// down before anything else. Never bit 0.
     opening: u8,
 }
@@ -46,8 +46,7 @@ impl Path {
         self.levels[height]
     }
 
-    /// Puts an armed key into its slot. `due` is not before `cursor`. If the slot holds many, tells when
-    /// it is to be opened.
+    /// Puts an armed key into its slot. `due` is not before `cursor`. If the slot holds many, returns when to open it.
     #[inline]
     pub(super) fn insert(
         &mut self,
@@ -77,7 +76,7 @@ impl Path {
         self.opening == 0 && self.first_slot(timers, cursor).map(begins).is_none_or(|at| at > now)
     }
 
-    /// When a slot that holds many timers is to be opened ahead of its time, or earlier.
+    /// When to open a slot that holds many timers ahead of its time, or earlier.
     pub(super) fn next_opening(&self, timers: &Timers, cursor: u64) -> Option<u64> {
         if self.opening != 0 {
             return None;
@@ -90,8 +89,8 @@ impl Path {
         levels.filter_map(opening).min()
     }
 
-    /// Opens the slots whose time for that has come: of each height the one after the cursor's, the
-    /// lowest and so soonest first. False if the budget ended before.
+    /// Opens the slots whose time has come: of each height the one after the cursor's, the lowest
+    /// and so soonest first. False if the budget ended before.
     pub(super) fn open_next(&mut self, timers: &mut Timers, cursor: u64, budget: &mut u32) -> bool {
         if self.opening != 0 {
             return true;
@@ -129,7 +128,7 @@ impl Path {
         }
     }
 
-    /// Takes out the first key of the slot at the cursor, which `peek` has just told of.
+    /// Takes out the first key of the slot at the cursor, which `peek` has just returned.
     #[inline]
     pub(super) fn take(&mut self, timers: &mut Timers, cursor: u64) -> Option<Key> {
         let (level, slot) = (self.levels[0], digit(cursor, 0));
@@ -206,8 +205,7 @@ impl Path {
         None
     }
 
-    /// When something has to be done next, never too late; at the cursor while a slot is being
-    /// opened.
+    /// When the next work is due, never too late; at the cursor while a slot is being opened.
     pub(super) fn next_wakeup(&self, timers: &Timers, cursor: u64) -> Option<u64> {
         if self.opening != 0 {
             return Some(cursor);
@@ -387,11 +385,11 @@ impl Path {
     }
 }
 
-/// Slots of a level that are looked at for the next one to be opened; behind them it is looked again.
+/// The number of slots of a level examined in one search for the next one to open; after them the search continues.
 const LOOKED_AT_MAX: usize = 16;
 
-/// When the first slot that holds many timers is to be opened, or earlier, of those from `from` on in a
-/// level of height 1 or more. `time` is any time within the level.
+/// When to open the first slot that holds many timers, or earlier, of those from `from` on in a level of height 1 or
+/// more. `time` is any time within the level.
 ///
 /// A slot that has been opened is looked into once the slot before it has begun. That is so for one slot
 /// of each height at most, so that all this looks at some dozens of slots, however many PEEK has opened.
@@ -462,7 +460,7 @@ fn move_chunk(
     let emptied = list.is_empty();
     timers.dues(&keys[..count], &mut dues);
     for (&key, &due) in keys[..count].iter().zip(&dues) {
-        // A timer inserted late into the cursor's slot stands for the cursor's time.
+        // A timer inserted late into the cursor's slot has the cursor's time.
         timers.hang(to, due.max(cursor), key);
     }
     *budget -= count as u32;

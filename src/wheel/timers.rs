@@ -1,4 +1,4 @@
-//! What all wheels of a partition share: a cell per key, and the pools of chunks and levels.
+//! State shared by all wheels of a partition: a cell per key, and the pools of chunks and levels.
 
 use super::level::Levels;
 use super::list::{Chunks, Key, Place};
@@ -24,8 +24,8 @@ pub(super) enum Spot {
     Slot(Place),
 }
 
-/// The due time of a key, low half first, and where its timer is: 12 bytes on one cache line, for
-/// whoever touches one touches the other.
+/// The due time of a key, low half first, and the place of its timer: 12 bytes on one cache line,
+/// because code that uses one uses the other.
 type Cell = [u32; 3];
 
 /// None where no key of a block was used since it was given back.
@@ -111,7 +111,7 @@ impl Timers {
             + self.bytes_of_slots()
     }
 
-    /// Bytes of chunks that could be given back if all stood as close together as they can.
+    /// Bytes of chunks that could be returned if all were as close together as possible.
     pub fn spare_bytes(&self) -> usize {
         self.chunks.spare_bytes()
     }
@@ -140,8 +140,8 @@ impl Timers {
         }
     }
 
-    /// Gives the timer of `key`, armed or not, to the key `to`, which has none. The wheel it is in has to be
-    /// told: [`Wheel::rename`](super::Wheel::rename).
+    /// Gives the timer of `key`, armed or not, to the key `to`, which has none. Its wheel must be told:
+    /// [`Wheel::rename`](super::Wheel::rename).
     pub(super) fn rename(&mut self, key: Key, to: Key) -> Spot {
         // A job that was read from a base file and waits for nothing has none.
         let Some(cell) = self.cells.get(key).copied() else { return Spot::Unarmed };
@@ -156,7 +156,7 @@ impl Timers {
         spot
     }
 
-    /// Moves the chunk that `key` stands in to a lower block, if that helps to close one.
+    /// Moves the chunk of `key` to a lower block, if that helps to close one.
     pub fn move_below(&mut self, key: Key) {
         let Spot::Slot(place) = self.spot(key) else { return };
         let (level, slot) = super::level::from_tag(self.chunks.tag(place));
@@ -186,7 +186,7 @@ impl Timers {
         }
     }
 
-    /// Notes that `key` is to be armed for `due`. Panics if it is armed.
+    /// Notes that `key` is armed for `due`. Panics if it is armed.
     #[inline]
     pub(super) fn arm(&mut self, key: Key, due: Millis) {
         let cell = self.cell_mut(key);
@@ -213,7 +213,7 @@ impl Timers {
         }
     }
 
-    /// Puts `key` into the slot for `due` of `level`, behind all that are there; true if there are many.
+    /// Puts `key` into the slot for `due` of `level`, after all others there; true if there are many.
     #[inline]
     pub(super) fn hang(&mut self, level: u32, due: u64, key: Key) -> bool {
         let here = self.levels.get_mut(level);
@@ -227,7 +227,7 @@ impl Timers {
         here.lists[slot].is_long()
     }
 
-    /// Takes `key` out of the slot it is in; tells the slot if its list became empty.
+    /// Takes `key` out of its slot; returns the slot if its list became empty.
     #[inline]
     pub(super) fn unhang(&mut self, key: Key, place: Place) -> Option<(u32, usize)> {
         self.disarm(key);

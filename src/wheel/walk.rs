@@ -4,7 +4,7 @@ use super::level::{HEIGHTS, Level};
 use super::list::{self, Key};
 use super::path::Path;
 use super::timers::Timers;
-use super::{Body, Wheel};
+use super::{Wheel, WheelBody};
 
 /// The keys of a wheel; see [`Wheel::iter`] and [`Wheel::iter_front`].
 #[derive(Debug)]
@@ -15,15 +15,15 @@ pub struct Iter<'a> {
 #[derive(Debug)]
 enum Source<'a> {
     Few { wheel: &'a Wheel, index: usize },
-    Levels { walk: Walk<'a>, keys: Option<list::Iter<'a>> },
+    Levels { walk: WheelWalk<'a>, keys: Option<list::Iter<'a>> },
 }
 
 impl<'a> Iter<'a> {
     pub(super) fn new(wheel: &'a Wheel, timers: &'a Timers, front_only: bool) -> Iter<'a> {
         let source = match &wheel.body {
-            Body::Few(_) => Source::Few { wheel, index: 0 },
-            Body::Levels(path) => {
-                Source::Levels { walk: Walk::new(timers, path, front_only), keys: None }
+            WheelBody::Few(_) => Source::Few { wheel, index: 0 },
+            WheelBody::Levels(path) => {
+                Source::Levels { walk: WheelWalk::new(timers, path, front_only), keys: None }
             }
         };
         Iter { source }
@@ -36,7 +36,7 @@ impl Iterator for Iter<'_> {
     fn next(&mut self) -> Option<Key> {
         match &mut self.source {
             Source::Few { wheel, index } => {
-                let Body::Few(few) = &wheel.body else { return None };
+                let WheelBody::Few(few) = &wheel.body else { return None };
                 *index += 1;
                 few.key_at(*index - 1)
             }
@@ -53,11 +53,11 @@ impl Iterator for Iter<'_> {
 /// Goes over the lists of a wheel's slots, soonest slot first; a slot's child comes before its own
 /// list, as its timers of equal due time came earlier.
 #[derive(Debug)]
-struct Walk<'a> {
+struct WheelWalk<'a> {
     timers: &'a Timers,
     /// The levels gone into, the lowest last. Heights fall from one to the next, so there are 8 at
     /// most.
-    stack: [Stop; HEIGHTS],
+    stack: [WalkStop; HEIGHTS],
     depth: usize,
     /// Whether to end before the first slot that has not been opened.
     front_only: bool,
@@ -65,16 +65,16 @@ struct Walk<'a> {
 
 /// How far the walk is in a level: before slot `slot`, or between its child and its list.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stop {
+struct WalkStop {
     level: u32,
     slot: usize,
     child_done: bool,
 }
 
-impl<'a> Walk<'a> {
-    fn new(timers: &'a Timers, path: &Path, front_only: bool) -> Walk<'a> {
-        let stack = [Stop::default(); HEIGHTS];
-        let mut walk = Walk { timers, stack, depth: 0, front_only };
+impl<'a> WheelWalk<'a> {
+    fn new(timers: &'a Timers, path: &Path, front_only: bool) -> WheelWalk<'a> {
+        let stack = [WalkStop::default(); HEIGHTS];
+        let mut walk = WheelWalk { timers, stack, depth: 0, front_only };
         if front_only && path.is_opening() {
             return walk;
         }
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
     }
 
     fn push(&mut self, level: u32) {
-        self.stack[self.depth] = Stop { level, slot: 0, child_done: false };
+        self.stack[self.depth] = WalkStop { level, slot: 0, child_done: false };
         self.depth += 1;
     }
 

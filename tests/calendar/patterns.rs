@@ -13,9 +13,9 @@ fn refused(pattern: &str) -> String {
 fn a_pattern_that_is_none_is_refused_by_field_and_value() {
     let ranged = "0 to 59, ranges such as 1-5, steps such as */5";
     for (pattern, text) in [
-        ("", "5 fields, or 6 with seconds first; there are 0"),
-        ("* * * *", "5 fields, or 6 with seconds first; there are 4"),
-        ("* * * * * * *", "5 fields, or 6 with seconds first; there are 7"),
+        ("", "5 fields expected, or 6 with seconds first; it has 0"),
+        ("* * * *", "5 fields expected, or 6 with seconds first; it has 4"),
+        ("* * * * * * *", "5 fields expected, or 6 with seconds first; it has 7"),
         ("60 * * * *", "minute 60 is not within 0 to 59"),
         ("60 * * * * *", "second 60 is not within 0 to 59"),
         ("* 24 * * *", "hour 24 is not within 0 to 23"),
@@ -42,59 +42,59 @@ fn a_pattern_that_is_none_is_refused_by_field_and_value() {
         ("0 */24 * * *", "hour step 24 is not within 1 to 23; for once a day write 0"),
         ("0 0 1-31/32 * *", "day-of-month step 32 is not within 1 to 31; for once a month write 1"),
         ("0 0 1 */13 *", "month step 13 is not within 1 to 12; for once a year write 1"),
-        ("-1 * * * *", &format!("minute '-1' is none of {ranged}")),
-        ("1-5-7 * * * *", &format!("minute '1-5-7' is none of {ranged}")),
-        ("*/5/2 * * * *", &format!("minute '*/5/2' is none of {ranged}")),
-        ("1e3 * * * *", &format!("minute '1e3' is none of {ranged}")),
-        ("a * * * *", &format!("minute 'a' is none of {ranged}")),
-        ("٣ * * * *", &format!("minute '٣' is none of {ranged}")),
-        ("1- * * * *", &format!("minute '' is none of {ranged}")),
-        ("1/ * * * *", &format!("minute '1/' is none of {ranged}")),
-        ("/5 * * * *", &format!("minute '/5' is none of {ranged}")),
-        ("0 0 * * MONDAY", "day-of-week 'MONDAY': names have three letters, MON"),
-        ("0 0 * JANUARY *", "month 'JANUARY': names have three letters, JAN"),
+        ("-1 * * * *", &format!("minute '-1' is not one of {ranged}")),
+        ("1-5-7 * * * *", &format!("minute '1-5-7' is not one of {ranged}")),
+        ("*/5/2 * * * *", &format!("minute '*/5/2' is not one of {ranged}")),
+        ("1e3 * * * *", &format!("minute '1e3' is not one of {ranged}")),
+        ("a * * * *", &format!("minute 'a' is not one of {ranged}")),
+        ("٣ * * * *", &format!("minute '٣' is not one of {ranged}")),
+        ("1- * * * *", &format!("minute '' is not one of {ranged}")),
+        ("1/ * * * *", &format!("minute '1/' is not one of {ranged}")),
+        ("/5 * * * *", &format!("minute '/5' is not one of {ranged}")),
+        ("0 0 * * MONDAY", "day-of-week 'MONDAY': names have three letters: MON"),
+        ("0 0 * JANUARY *", "month 'JANUARY': names have three letters: JAN"),
         (
             "0 0 * * Mo",
-            "day-of-week 'Mo' is none of 0 to 7 or SUN to SAT, ranges such as MON-FRI, steps such as */2, \
+            "day-of-week 'Mo' is not one of 0 to 7 or SUN to SAT, ranges such as MON-FRI, steps such as */2, \
              5L, 5#2",
         ),
-        ("0 8 ? * MON-FRI *", "hour '?': a question mark stands for a day field only"),
-        ("? ? * * *", "minute '?': a question mark stands for a day field only"),
-        ("CRON_TZ=UTC 0 0 * * *", "the zone is given with TZ, behind the pattern"),
-        ("TZ=Europe/Berlin 0 0 * * *", "the zone is given with TZ, behind the pattern"),
-        ("0 0 * * * UTC", "the zone is given with TZ, behind the pattern"),
-        ("0 22 * * 1-5 America/Chicago", "the zone is given with TZ, behind the pattern"),
+        ("0 8 ? * MON-FRI *", "hour '?': a question mark is allowed in a day field only"),
+        ("? ? * * *", "minute '?': a question mark is allowed in a day field only"),
+        ("CRON_TZ=UTC 0 0 * * *", "give the zone with TZ, after the pattern"),
+        ("TZ=Europe/Berlin 0 0 * * *", "give the zone with TZ, after the pattern"),
+        ("0 0 * * * UTC", "give the zone with TZ, after the pattern"),
+        ("0 22 * * 1-5 America/Chicago", "give the zone with TZ, after the pattern"),
         ("@every 5m", "write EVERY 5m"),
-        ("@reboot", "write DELAY.SCHEDULE RUN at your start"),
+        ("@reboot", "use DELAY.SCHEDULE RUN when your program starts"),
         (
             "@noon",
-            "'@noon' is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly",
+            "'@noon' is not one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly",
         ),
-        ("H * * * *", "minute 'H': to spread schedules use SPREAD"),
-        ("H/15 * * * *", "minute 'H': to spread schedules use SPREAD"),
+        ("H * * * *", "minute 'H' is not supported: to spread schedules use SPREAD"),
+        ("H/15 * * * *", "minute 'H' is not supported: to spread schedules use SPREAD"),
         (
             "0 0 L-3 * *",
-            "day-of-month 'L-3': days counted from the end of the month are not known; L is the last one",
+            "day-of-month 'L-3': days counted from the end of the month are not supported; L is the last one",
         ),
         ("0 0 W * *", "day-of-month 'W': name the day, 15W is the weekday nearest to the 15th"),
         ("0 0 32W * *", "day-of-month 32 is not within 1 to 31"),
         ("0 0 WL * *", "day-of-month 'WL': the last weekday of the month is LW"),
-        ("0 0 * * MON#6", "day-of-week 'MON#6': behind # stands 1 to 5, or L for the last"),
-        ("0 0 * * MON#0", "day-of-week 'MON#0': behind # stands 1 to 5, or L for the last"),
+        ("0 0 * * MON#6", "day-of-week 'MON#6': after # write 1 to 5, or L for the last"),
+        ("0 0 * * MON#0", "day-of-week 'MON#0': after # write 1 to 5, or L for the last"),
         ("0 0 * * L", "day-of-week 'L': name the day, 5L is the last Friday of the month"),
         (
             "0 0 1 * MON+",
-            "day-of-week 'MON+': a plus stands in front of the whole day-of-week field only",
+            "day-of-week 'MON+': a plus is allowed only in front of the whole day-of-week field",
         ),
         (
             "0 0 1 * MON,+TUE",
-            "day-of-week '+TUE': a plus stands in front of the whole day-of-week field only",
+            "day-of-week '+TUE': a plus is allowed only in front of the whole day-of-week field",
         ),
-        ("0 0 * * *\n", "a line break or control character stands in it"),
+        ("0 0 * * *\n", "it contains a line break or control character"),
     ] {
         assert_eq!(refused(pattern), text, "{pattern}");
     }
-    assert_eq!(refused(&"0".repeat(257)), "it has 257 bytes; at most 256 are taken");
+    assert_eq!(refused(&"0".repeat(257)), "it has 257 bytes; at most 256 are allowed");
     assert!(Pattern::parse(b"\xff\xfe * * * *").is_err());
 }
 

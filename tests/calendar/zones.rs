@@ -25,14 +25,14 @@ fn a_zone_is_found_in_any_case_and_shown_as_the_database_spells_it() {
 fn a_zone_that_is_none_is_told_with_what_was_meant() {
     let zones = Zones::bundled();
     let names =
-        "names are those of the IANA database, such as Europe/Berlin, or offsets such as +05:30";
+        "use a name of the IANA database, such as Europe/Berlin, or an offset such as +05:30";
     let abbreviation = "is unknown; abbreviations are ambiguous: write a name such as Europe/London, or an offset \
                         such as +01:00";
     for (name, text) in [
         ("Europe/Berln", "is unknown; did you mean 'Europe/Berlin'?"),
-        ("GMT+2", "is unknown; write +02:00, or Etc/GMT-2, whose sign is the other way round"),
-        ("utc-11", "is unknown; write -11:00, or Etc/GMT+11, whose sign is the other way round"),
-        ("UTC+02:00", "is unknown; write +02:00, or Etc/GMT-2, whose sign is the other way round"),
+        ("GMT+2", "is unknown; write +02:00, or Etc/GMT-2, whose sign is inverted"),
+        ("utc-11", "is unknown; write -11:00, or Etc/GMT+11, whose sign is inverted"),
+        ("UTC+02:00", "is unknown; write +02:00, or Etc/GMT-2, whose sign is inverted"),
         ("gmt+0530", "is unknown; write +05:30"),
         ("GMT-03:30", "is unknown; write -03:30"),
         ("Z", "is unknown; write UTC"),
@@ -41,10 +41,10 @@ fn a_zone_that_is_none_is_told_with_what_was_meant() {
         ("CHADT", abbreviation),
         ("Local", &format!("is unknown; {names}")),
         ("", &format!("is unknown; {names}")),
-        ("+5:30", "is no offset; they are +HH:MM or -HH:MM, at most 23:59"),
-        ("+24:00", "is no offset; they are +HH:MM or -HH:MM, at most 23:59"),
-        ("-10:60", "is no offset; they are +HH:MM or -HH:MM, at most 23:59"),
-        ("+٣٣:00", "is no offset; they are +HH:MM or -HH:MM, at most 23:59"),
+        ("+5:30", "is not an offset; write +HH:MM or -HH:MM, at most 23:59"),
+        ("+24:00", "is not an offset; write +HH:MM or -HH:MM, at most 23:59"),
+        ("-10:60", "is not an offset; write +HH:MM or -HH:MM, at most 23:59"),
+        ("+٣٣:00", "is not an offset; write +HH:MM or -HH:MM, at most 23:59"),
     ] {
         assert_eq!(zones.get(name).unwrap_err().to_string(), text, "{name}");
     }

@@ -1,7 +1,7 @@
 //! What must hold whatever happens, known from what all nodes did together.
 
-use delayd::cluster::entry::{Base, Entry, Payload, Write};
 use delayd::cluster::members::Members;
+use delayd::cluster::raft::entry::{Base, LogEntry, Payload, Write};
 use std::collections::BTreeMap;
 
 /// What was committed and who led, over all nodes.
@@ -73,7 +73,7 @@ impl Audit {
     }
 
     /// What node `id` applies after `applied`.
-    pub fn applies(&mut self, id: u64, applied: u64, entry: &Entry) {
+    pub fn applies(&mut self, id: u64, applied: u64, entry: &LogEntry) {
         assert_eq!(entry.index, applied + 1, "node {id} leaves out entries");
         let first = self.history.entry(entry.index);
         let (term, payload) = first.or_insert_with(|| (entry.term, entry.payload.clone()));

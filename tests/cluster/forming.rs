@@ -4,11 +4,11 @@ use super::host::Host;
 use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::{E, MS};
 use crate::support::seeds::{are_few, seeds_or};
-use delayd::cluster::claims::{Claims, ClusterId, Holds, list_text};
-use delayd::cluster::codec::Head;
-use delayd::cluster::entry::{Base, Vote};
-use delayd::cluster::names::Address;
-use delayd::cluster::output::Refused;
+use delayd::cluster::members::claims::{Claims, ClusterId, Holds, list_text};
+use delayd::cluster::members::names::Address;
+use delayd::cluster::raft::codec::Head;
+use delayd::cluster::raft::entry::{Base, Vote};
+use delayd::cluster::raft::output::RefusedMessage;
 use rand::Rng;
 
 #[test]
@@ -186,7 +186,7 @@ fn lists_that_differ_are_named_both_and_nothing_is_founded() {
     let [own, other] = [0, 2].map(|at| list_text(&site.hosts[at].nodes));
     let text = |one: &str, list: &str, other: &str, other_list: &str| {
         let both = format!("cluster-nodes of {one} is {list}, that of {other} is {other_list}");
-        Some(format!("{both}; they have to be equal"))
+        Some(format!("{both}; they must be equal"))
     };
     assert_eq!(forming(&mut site, 0), text("n1", &own, "n3", &other));
     assert_eq!(forming(&mut site, 2), text("n3", &other, "n1", &own));
@@ -206,11 +206,10 @@ fn two_hosts_of_one_name_are_named_both() {
     site.run_until(20 * E);
     let told = |text: &str| site.refusals.iter().any(|refusal| refusal == text);
     let ids = "00000000000003e6 and 00000000000003e5";
-    let one = format!("two nodes are called n3: {ids}; cluster-node has to differ");
+    let one = format!("two nodes are called n3: {ids}; cluster-node must differ");
     let cluster = site.hosts[0].driver.as_ref().and_then(|driver| driver.status().cluster);
     let other = format!(
-        "n3 is a member of cluster {:032x} with the id 00000000000003e6, and the node that answers to this name has \
-         00000000000003e5: its folder is another one. Start it with the folder that it had, or with an empty one",
+        "n3 is a member of cluster {:032x} with the id 00000000000003e6, and the node that answers to this name has 00000000000003e5: it has another folder. Start it with its previous folder, or with an empty one",
         cluster.expect("founded")
     );
     assert!(told(&one) || told(&other), "{:?}", site.refusals);
@@ -298,7 +297,7 @@ fn messages_of_another_cluster_are_refused() {
     };
     let id = site.hosts[0].driver().status().cluster.expect("it has formed");
     let tag = ClusterId(id).tag();
-    let other = Err(Refused::OtherCluster { peer: from });
+    let other = Err(RefusedMessage::OtherCluster { peer: from });
     for wrong in [0, tag ^ 1] {
         let received = site.hosts[0].driver().receive(clock, from, message(6, wrong), Vec::new());
         assert_eq!(received, other);
@@ -319,8 +318,7 @@ fn the_journal_of_a_single_node_is_refused() {
     site.start(1);
     let clock = site.hosts[0].clock(site.now);
     site.hosts[0].driver().met(clock, &jobs).expect("it is listed");
-    let text = "the folder of n3 holds the journal of a single node, and n1, n2 are to form a cluster with it; \
-                start n3 without cluster-node, or with an empty dir";
+    let text = "the folder of n3 has the journal of a standalone server, and n1, n2 wait to form a cluster with it; start n3 without cluster-node, or with an empty dir";
     assert_eq!(forming(&mut site, 0).as_deref(), Some(text));
     assert!(is_untouched(&site, 0));
 
@@ -333,12 +331,10 @@ fn the_journal_of_a_single_node_is_refused() {
     site.wait_for("two are led", 10 * E, |site| site.leader().is_some());
     site.run_until(site.now + E);
     let text = site.hosts[0].driver().status().conflict.expect("it has to be mended");
-    assert!(
-        text.starts_with(
-            "the folder of n3 holds the journal of a single node, and n1 is a member of"
-        )
-    );
-    assert!(text.ends_with("n3 joins with an empty dir only"), "{text}");
+    assert!(text.starts_with(
+        "the folder of n3 has the journal of a standalone server, and n1 is a member of"
+    ));
+    assert!(text.ends_with("n3 can join only with an empty dir"), "{text}");
 }
 
 /// A node comes back with other addresses: its peers know them as soon as it is met.

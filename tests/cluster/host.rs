@@ -3,12 +3,14 @@
 use super::machine::Disk;
 use super::world::E;
 use bytes::Bytes;
-use delayd::cluster::directory;
-use delayd::cluster::driver::{Driver, Identity, Proposed, Told};
-use delayd::cluster::entry::{Base, Entry, Facts, Payload};
-use delayd::cluster::member::{Batch, Delivery, Effect, Member, Payload as Says, Position, Role};
+use delayd::cluster::driver::{Driver, DriverEvent, NodeIdentity, Proposed};
 use delayd::cluster::members::Members;
-use delayd::cluster::names::{Address, Listed, Name};
+use delayd::cluster::members::directory;
+use delayd::cluster::members::names::{Address, Listed, Name};
+use delayd::cluster::raft::entry::{Base, EpochFacts, LogEntry, Payload};
+use delayd::cluster::raft::member::{
+    DecidedBatch, Delivery, Effect, EnginePosition, Member, Payload as Says, Role,
+};
 use delayd::ids::Index;
 use delayd::limits::LEVEL;
 use delayd::time::Micros;
@@ -41,8 +43,8 @@ pub struct Turn {
     pub member: Member,
     pub engine: Vec<u64>,
     pub members: Members,
-    pub told: VecDeque<Told>,
-    held: VecDeque<Entry>,
+    pub told: VecDeque<DriverEvent>,
+    held: VecDeque<LogEntry>,
     /// Proposed and not taken.
     pub desk: VecDeque<Proposed>,
     ticket: u64,
@@ -87,13 +89,13 @@ impl Host {
             turn: Turn::new(
                 Vec::new(),
                 Members::default(),
-                Position { index: Index(0), epoch: 0, first: 1 },
+                EnginePosition { index: Index(0), epoch: 0, first: 1 },
             ),
         }
     }
 
     /// What was replayed before.
-    pub fn start(&mut self, now: u64, seed: u64, replay: bool) -> Vec<Entry> {
+    pub fn start(&mut self, now: u64, seed: u64, replay: bool) -> Vec<LogEntry> {
         let (start, replayed) = self.disk.start(self.id, seed, 16 << 10, replay);
         let mut engine = self.base_facts.clone();
         let mut epoch = start.base.term;
@@ -102,10 +104,10 @@ impl Host {
             epoch = entry.term;
         }
         let first = engine.len() as u64 + 1;
-        let position = Position { index: Index(start.applied), epoch, first };
+        let position = EnginePosition { index: Index(start.applied), epoch, first };
         self.turn = Turn::new(engine, start.members.clone(), position);
         self.applied = start.base.index;
-        let identity = Identity {
+        let identity = NodeIdentity {
             node: self.id,
             own: self.own.clone(),
             nodes: self.nodes.clone(),
@@ -169,7 +171,7 @@ impl Host {
 
     /// A base of what the engine has.
     pub fn make_base(&mut self) -> Option<Base> {
-        let Position { index, epoch, .. } = self.turn.member.position();
+        let EnginePosition { index, epoch, .. } = self.turn.member.position();
         let is_new = index.0 > self.disk.base.index && self.turn.member.is_committed();
         is_new.then(|| {
             let base = Base { index: index.0, term: epoch, members: self.turn.members.clone() };
@@ -180,12 +182,12 @@ impl Host {
     }
 }
 
-pub fn values(facts: &Facts) -> Vec<u64> {
+pub fn values(facts: &EpochFacts) -> Vec<u64> {
     let chunks = facts.body.chunks_exact(8);
     chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight"))).collect()
 }
 
-fn apply(engine: &mut Vec<u64>, entry: &Entry) {
+fn apply(engine: &mut Vec<u64>, entry: &LogEntry) {
     if let Payload::Facts(facts) = &entry.payload {
         assert_eq!(facts.first, engine.len() as u64 + 1, "a gap before entry {}", entry.index);
         let values = values(facts);
@@ -195,7 +197,7 @@ fn apply(engine: &mut Vec<u64>, entry: &Entry) {
 }
 
 impl Turn {
-    fn new(engine: Vec<u64>, members: Members, position: Position) -> Turn {
+    fn new(engine: Vec<u64>, members: Members, position: EnginePosition) -> Turn {
         Turn {
             member: Member::new(position),
             engine,
@@ -216,19 +218,21 @@ impl Turn {
     pub fn take_told(&mut self, acked: &mut BTreeMap<u64, u64>) {
         while let Some(told) = self.told.pop_front() {
             match told {
-                Told::Elected { epoch } => {
+                DriverEvent::Elected { epoch } => {
                     let _ = self.member.elected(epoch);
                 }
-                Told::Followed { leader } => self.member.followed(leader),
-                Told::Delivered(entry) => self.held.push_back(entry),
-                Told::Restored(_) | Told::BaseWanted => unreachable!("logs are whole here"),
-                Told::Safe { epoch, end } => {
+                DriverEvent::Followed { leader } => self.member.followed(leader),
+                DriverEvent::Delivered(entry) => self.held.push_back(entry),
+                DriverEvent::Restored(_) | DriverEvent::BaseWanted => {
+                    unreachable!("logs are whole here")
+                }
+                DriverEvent::Safe { epoch, end } => {
                     if let Some(ticket) = self.member.safe(epoch, end) {
                         self.answer(ticket, acked);
                     }
                 }
-                Told::Refused { epoch, first, count } => {
-                    let batch = Batch { epoch, first, count: u64::from(count) };
+                DriverEvent::Refused { epoch, first, count } => {
+                    let batch = DecidedBatch { epoch, first, count: u64::from(count) };
                     let lost = self.member.refused(batch);
                     if lost.is_some() {
                         self.lose();
@@ -245,9 +249,9 @@ impl Turn {
             let payload = match &entry.payload {
                 Payload::Blank => Says::Blank,
                 Payload::Members(_) => Says::Members,
-                Payload::Facts(Facts { first, count, .. }) => {
+                Payload::Facts(EpochFacts { first, count, .. }) => {
                     let (epoch, count) = (entry.term, u64::from(*count));
-                    Says::Facts(Batch { epoch, first: *first, count })
+                    Says::Facts(DecidedBatch { epoch, first: *first, count })
                 }
             };
             let delivery = Delivery { index: Index(entry.index), epoch: entry.term, payload };

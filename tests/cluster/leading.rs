@@ -5,10 +5,10 @@ use super::world::{E, MS, SECOND};
 use crate::support::faults::ways_of;
 use crate::support::seeds::seeds_or;
 use bytes::Bytes;
-use delayd::cluster::clocks::ClockNote;
-use delayd::cluster::driver::{Proposed, Told};
-use delayd::cluster::entry::Payload;
-use delayd::cluster::output::Role;
+use delayd::cluster::driver::{DriverEvent, Proposed};
+use delayd::cluster::raft::entry::Payload;
+use delayd::cluster::raft::output::Role;
+use delayd::cluster::timing::clocks::ClockNote;
 use delayd::limits::{WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX};
 use delayd::time::Micros;
 use rand::Rng;
@@ -282,9 +282,9 @@ fn a_full_window_refuses_nothing() {
     assert_eq!(delivered.iter().filter_map(first_of).collect::<Vec<_>>(), [2]);
 }
 
-fn first_of(told: &Told) -> Option<u64> {
+fn first_of(told: &DriverEvent) -> Option<u64> {
     match told {
-        Told::Delivered(entry) => match &entry.payload {
+        DriverEvent::Delivered(entry) => match &entry.payload {
             Payload::Facts(facts) => Some(facts.first),
             Payload::Blank | Payload::Members(_) => None,
         },
@@ -298,7 +298,7 @@ fn what_is_void_is_refused_and_so_is_what_follows_it() {
     let (mut site, leader) = formed(4, Weather::calm(1));
     let epoch = site.hosts[leader].led.expect("it leads");
     let driver = site.hosts[leader].driver();
-    let refused = |epoch, first| Told::Refused { epoch, first, count: 1 };
+    let refused = |epoch, first| DriverEvent::Refused { epoch, first, count: 1 };
     driver.propose(batch(epoch - 1, 1, 8));
     driver.propose(batch(epoch, 1, 8));
     driver.propose(batch(epoch, 3, 8));

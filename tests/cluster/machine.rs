@@ -1,10 +1,10 @@
 //! A machine: a node, the disk it writes to, and its clock.
 
 use super::world::E;
-use delayd::cluster::entry::{Base, Entry, Payload, Vote, Write};
-use delayd::cluster::lease::Lease;
-use delayd::cluster::node::Node;
-use delayd::cluster::start::Start;
+use delayd::cluster::raft::entry::{Base, LogEntry, Payload, Vote, Write};
+use delayd::cluster::raft::node::Node;
+use delayd::cluster::raft::start::Start;
+use delayd::cluster::timing::lease::Lease;
 use delayd::limits::MEMBERS_PENDING_MAX;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -36,7 +36,7 @@ pub struct Disk {
     pub base: Base,
     /// Index and term before the first entry.
     pub before: (u64, u64),
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     pub vote: Vote,
     pub commit: u64,
     /// What of that is found after a kill.
@@ -137,16 +137,16 @@ impl Disk {
         seed: u64,
         cache_bytes: usize,
         replay: bool,
-    ) -> (Start, Vec<Entry>) {
+    ) -> (Start, Vec<LogEntry>) {
         let base = self.base.clone();
         let commit = self.stamped.max(base.index);
         let applied = if replay { commit } else { base.index };
-        let (before, entries): (Vec<Entry>, Vec<Entry>) =
+        let (before, entries): (Vec<LogEntry>, Vec<LogEntry>) =
             self.entries.iter().cloned().partition(|entry| entry.index <= applied);
         let mut terms: Vec<(u64, u64)> =
             before.iter().map(|entry| (entry.index, entry.term)).collect();
         terms.dedup_by_key(|(_, term)| *term);
-        let replayed: Vec<Entry> =
+        let replayed: Vec<LogEntry> =
             before.into_iter().filter(|entry| entry.index > base.index).collect();
         let mut members = base.members.clone();
         for entry in &replayed {
@@ -172,7 +172,7 @@ impl Disk {
     }
 
     /// Entries from `low` to before `high`, at most so many bytes of them but one.
-    pub fn read(&self, low: u64, high: u64, bytes_max: usize) -> Vec<Entry> {
+    pub fn read(&self, low: u64, high: u64, bytes_max: usize) -> Vec<LogEntry> {
         let from = self.entries.partition_point(|entry| entry.index < low);
         let mut bytes = 0;
         let found = self.entries[from..].iter().take_while(|entry| {
@@ -205,7 +205,7 @@ impl Machine {
 
     /// Starts with what the disk has. `replay` says whether what is known committed was applied before, as a
     /// recovery does, or the state begins as of the base.
-    pub fn start(&mut self, seed: u64, cache_bytes: usize, replay: bool) -> Vec<Entry> {
+    pub fn start(&mut self, seed: u64, cache_bytes: usize, replay: bool) -> Vec<LogEntry> {
         let (start, replayed) = self.disk.start(self.id, seed, cache_bytes, replay);
         self.applied = start.base.index;
         self.node = Some(Node::new(start).expect("its disk is right"));

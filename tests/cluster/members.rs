@@ -5,7 +5,7 @@ use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::E;
 use crate::support::seeds::seeds_or;
 use delayd::cluster::driver::{MemberChange, Status, WrongChange};
-use delayd::cluster::names::{Address, Name};
+use delayd::cluster::members::names::{Address, Name};
 use delayd::limits::LEVEL;
 use rand::Rng;
 
@@ -74,7 +74,8 @@ fn three_become_five_and_any_two_may_be_lost() {
         goes_on(&mut site);
         site.start(3);
         site.run_until(site.now + 5 * E);
-        let told = |text: &String| text.contains("DELAY.CLUSTER ADD n4 127.0.0.1:19251, said to");
+        let told =
+            |text: &String| text.contains("DELAY.CLUSTER ADD n4 127.0.0.1:19251 to its leader");
         assert!(site.refusals.iter().any(told), "{:?}", site.refusals);
         assert!(are_members(&site, &[0, 1, 2]), "nobody is taken in who was not asked for");
         ask(&mut site, add(3)).unwrap();
@@ -166,7 +167,7 @@ fn who_was_removed_does_not_come_back_but_by_an_invitation() {
     site.kill(gone);
     site.start(gone);
     site.run_until(site.now + 20 * E);
-    let text = "which does not know it: its folder is that of a node which has left";
+    let text = "which does not know it: its folder belongs to a node that has left";
     assert!(site.refusals.iter().any(|refusal| refusal.contains(text)), "{:?}", site.refusals);
     assert!(are_members(&site, &[0, 1]));
     goes_on(&mut site);
@@ -222,14 +223,14 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     same.peer = listed(2)[1].peer.clone();
     let text = "127.0.0.1:19249 is the address of n2";
     assert_eq!(refused(&mut site, MemberChange::Add(same)), text);
-    let text = "n4 is not a member; these are: n1, n2, n3";
+    let text = "n4 is not a member; the members are: n1, n2, n3";
     assert_eq!(refused(&mut site, remove(3)), text);
-    let text = format!("n{} leads; FAILOVER first lets another node lead", leader + 1);
+    let text = format!("n{} leads; run FAILOVER first", leader + 1);
     assert_eq!(refused(&mut site, remove(leader)), text);
     for at in 4..10 {
         ask(&mut site, add(at)).unwrap();
     }
-    let text = "a cluster has at most 9 nodes, those that leave it included; these are 10";
+    let text = "a cluster has at most 9 nodes, including those that leave; these are 10";
     assert_eq!(refused(&mut site, add(3)), text, "as those that wait count");
     site.run_until(site.now + E);
     assert_eq!(refused(&mut site, add(3)), text);
@@ -241,12 +242,12 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     site.run_until(site.now + 2 * E);
     let other = (leader + 2) % 3;
     let text = format!(
-        "of the 2 voters without n{} only 1 can be reached: nothing could be decided any more",
+        "only 1 of the 2 voters without n{} can be reached: nothing could be decided any more",
         other + 1
     );
     assert_eq!(refused(&mut site, remove(other)), text);
     let text = format!(
-        "all members have to be there, and of this version, to read that a node is invited; n{} is not there",
+        "all members must be online and have this version to read an invitation; n{} is not there",
         follower + 1
     );
     assert_eq!(refused(&mut site, add(3)), text);

@@ -1,19 +1,19 @@
-//! The rules of the driver (`src/cluster/node.rs`), each by what happens where it is broken.
+//! The rules of the driver (`src/cluster/raft/node.rs`), each by what happens where it is broken.
 
 use super::world::{E, MS, Options, SECOND, World};
-use delayd::cluster::codec::{Head, Outgoing};
-use delayd::cluster::entry::{Base, Entry, Facts, Payload};
-use delayd::cluster::frame::Lane;
 use delayd::cluster::members::Members;
-use delayd::cluster::node::Node;
-use delayd::cluster::output::{NotProposed, Refused, Role};
-use delayd::cluster::start::{Start, WrongStart};
+use delayd::cluster::peer::frame::Lane;
+use delayd::cluster::raft::codec::{Head, Outgoing};
+use delayd::cluster::raft::entry::{Base, EpochFacts, LogEntry, Payload};
+use delayd::cluster::raft::node::Node;
+use delayd::cluster::raft::output::{NotProposed, RefusedMessage, Role};
+use delayd::cluster::raft::start::{Start, WrongStart};
 use delayd::limits::{WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX};
 use delayd::time::Micros;
 use rand::Rng;
 
-fn facts(body: Vec<u8>) -> Facts {
-    Facts { first: 7, now: Micros(1_000), count: 1, body: body.into() }
+fn facts(body: Vec<u8>) -> EpochFacts {
+    EpochFacts { first: 7, now: Micros(1_000), count: 1, body: body.into() }
 }
 
 /// Cuts a machine off, both ways, or joins it again.
@@ -468,18 +468,18 @@ fn messages_that_cannot_be_are_refused() {
         [from, to, term, index, 0, commit, 0].iter().for_each(|n| bytes.extend(n.to_le_bytes()));
         Head::read(&bytes).expect("a head")
     };
-    let nodes = |peer, from, to| Err(Refused::Nodes { peer, from, to });
+    let nodes = |peer, from, to| Err(RefusedMessage::Nodes { peer, from, to });
     let answer = 2;
     let node = world.machines[leader].node();
     assert_eq!(node.receive(9, head(answer, it, me, 1, 1), Vec::new()), nodes(9, it, me));
     assert_eq!(node.receive(it, head(answer, it, 9, 1, 1), Vec::new()), nodes(it, it, 9));
-    let ahead = Err(Refused::Ahead { peer: it, index: last + 1, last });
+    let ahead = Err(RefusedMessage::Ahead { peer: it, index: last + 1, last });
     assert_eq!(node.receive(it, head(answer, it, me, last + 1, 1), Vec::new()), ahead);
     assert_eq!(node.receive(it, head(answer, it, me, last, 1), Vec::new()), Ok(()));
     let heartbeat = 6;
     let node = world.machines[follower].node();
     let last = node.last();
-    let ahead = Err(Refused::Ahead { peer: me, index: last + 1, last });
+    let ahead = Err(RefusedMessage::Ahead { peer: me, index: last + 1, last });
     assert_eq!(node.receive(me, head(heartbeat, me, it, 0, last + 1), Vec::new()), ahead);
     assert_eq!(node.receive(me, head(heartbeat, me, it, 0, last), Vec::new()), Ok(()));
 }
@@ -488,7 +488,7 @@ fn messages_that_cannot_be_are_refused() {
 #[test]
 fn a_disk_that_contradicts_itself_is_refused() {
     let base = Base { index: 5, term: 2, members: Members::of([1, 2, 3]) };
-    let entry = |index, term| Entry { index, term, node: 1, payload: Payload::Blank };
+    let entry = |index, term| LogEntry { index, term, node: 1, payload: Payload::Blank };
     let start = || Start {
         base: base.clone(),
         before: (3, 2),

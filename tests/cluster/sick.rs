@@ -1,11 +1,11 @@
-//! One host of three is sick: its disk hangs, is slow, is full, comes and goes, or its process stands still. Facts are decided
+//! One host of three is sick: its disk hangs, is slow, is full, comes and goes, or its process stalls. Facts are decided
 //! all the time by whoever leads, and what counts is for how long none is acknowledged.
 
 use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::{E, MS, SECOND};
 use crate::support::faults::Nodes;
 use crate::support::seeds::{Seen, Telltale, run_seeds, seeds_or};
-use delayd::cluster::health::Why;
+use delayd::cluster::timing::health::Why;
 use delayd::limits::WELL_AGAIN_US;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;

@@ -4,13 +4,13 @@ use super::audit::Audit;
 use super::host::Host;
 use super::world::{E, MS, TICK};
 use crate::support::faults::{Nodes, Way};
-use delayd::cluster::claims::NodeId;
-use delayd::cluster::clocks::ClockNote;
-use delayd::cluster::codec::{Head, Outgoing};
-use delayd::cluster::driver::{Dial, DriverOutput, Told};
-use delayd::cluster::entry::{Base, Entry, Payload};
-use delayd::cluster::frame::{Inbox, Lane};
-use delayd::cluster::hello::{self, Called, Handshake, Refusal, Secret};
+use delayd::cluster::driver::{Dial, DriverEvent, DriverOutput};
+use delayd::cluster::members::claims::NodeId;
+use delayd::cluster::peer::frame::{Inbox, Lane};
+use delayd::cluster::peer::hello::{self, Called, Handshake, Refusal, Secret};
+use delayd::cluster::raft::codec::{Head, Outgoing};
+use delayd::cluster::raft::entry::{Base, LogEntry, Payload};
+use delayd::cluster::timing::clocks::ClockNote;
 use delayd::limits::APPEND_BYTES_MAX;
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -509,21 +509,23 @@ impl Site {
         }
         for told in told {
             match &told {
-                Told::Elected { epoch } => {
+                DriverEvent::Elected { epoch } => {
                     host.led = Some(*epoch);
                     self.audit.leads(*epoch, id);
                 }
-                Told::Delivered(entry) => {
+                DriverEvent::Delivered(entry) => {
                     self.audit.applies(id, host.applied, entry);
                     host.applied = entry.index;
                 }
-                Told::Safe { epoch, end } => {
+                DriverEvent::Safe { epoch, end } => {
                     self.early += 1;
                     safe.push((*epoch, *end));
                 }
-                Told::Refused { .. } => self.refused_batches += 1,
-                Told::Followed { .. } => host.led = None,
-                Told::Restored(_) | Told::BaseWanted => unreachable!("logs are whole here"),
+                DriverEvent::Refused { .. } => self.refused_batches += 1,
+                DriverEvent::Followed { .. } => host.led = None,
+                DriverEvent::Restored(_) | DriverEvent::BaseWanted => {
+                    unreachable!("logs are whole here")
+                }
             }
             host.turn.told.push_back(told);
         }
@@ -559,7 +561,7 @@ impl Site {
     /// What is answered is on the disks of a majority, whoever of them leads.
     fn check_safe(&self, at: usize, epoch: u64, end: u64) {
         let has = |host: &Host| {
-            let is_last = |entry: &Entry| {
+            let is_last = |entry: &LogEntry| {
                 let Payload::Facts(facts) = &entry.payload else { return false };
                 entry.term == epoch && facts.first + u64::from(facts.count) == end
             };

@@ -4,11 +4,11 @@ use super::audit::Audit;
 use super::machine::{Disk, Machine};
 use crate::support::faults::{Nodes, Way};
 use bytes::Bytes;
-use delayd::cluster::codec::{Head, Outgoing};
-use delayd::cluster::entry::{Base, Facts, Payload};
-use delayd::cluster::frame::Lane;
 use delayd::cluster::members::Members;
-use delayd::cluster::output::{Output, Role};
+use delayd::cluster::peer::frame::Lane;
+use delayd::cluster::raft::codec::{Head, Outgoing};
+use delayd::cluster::raft::entry::{Base, EpochFacts, Payload};
+use delayd::cluster::raft::output::{Output, Role};
 use delayd::limits::{APPEND_BYTES_MAX, HEARTBEAT_TICKS, LOG_CACHE_BYTES};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -23,7 +23,7 @@ pub const MS: u64 = 1_000;
 pub const SECOND: u64 = 1_000_000;
 
 /// How things are without faults.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Options {
     pub nodes: u64,
     /// From one machine to another, µs.
@@ -56,15 +56,9 @@ impl Options {
             delay: (100, 150),
             bandwidth: 100_000_000,
             sync_us: 100,
-            loss: 0,
-            reorder: false,
-            drift: 0,
             cache_bytes: LOG_CACHE_BYTES,
             base_us: MS,
-            bases_lost: 0,
-            ends_untold: 0,
-            replay: false,
-            record: false,
+            ..Options::default()
         }
     }
 }
@@ -219,7 +213,7 @@ impl World {
         body[..8].copy_from_slice(&self.proposals.to_le_bytes());
         let body = Bytes::from(body);
         let (first, now) = (self.proposals, Micros(self.now));
-        let facts = Facts { first, now, count: 1, body };
+        let facts = EpochFacts { first, now, count: 1, body };
         let payload = Payload::Facts(facts.clone());
         let machine = &mut self.machines[at];
         let term = machine.node().term();

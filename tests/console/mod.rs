@@ -8,13 +8,13 @@ mod rules;
 mod world;
 
 use crate::support::patience::cpu;
-use delayd::console::frame::Frame;
-use delayd::console::pages::search::{self, Found, Hit, Meant};
+use delayd::console::pages::search::{self, Hit, Meant, SearchResult};
 use delayd::console::pages::{self, PAGES, Page, filter, login};
-use delayd::console::params::Params;
-use delayd::console::shown::query;
-use delayd::console::value::Value;
-use delayd::console::{assets, layout};
+use delayd::console::view::chrome::PageFrame;
+use delayd::console::view::{assets, layout};
+use delayd::console::words::escape::query;
+use delayd::console::words::params::Params;
+use delayd::console::words::value::Value;
 use html::Element;
 use std::fmt::Write as _;
 use std::fs;
@@ -229,41 +229,41 @@ fn replies(world: &mut World, viewer: &Viewer, page: &Page, params: &Params) -> 
 }
 
 /// As `console::search` asks, which does it over a socket and for a while.
-fn searched(world: &mut World, viewer: &Viewer, frame: &Frame, params: &Params) -> String {
+fn searched(world: &mut World, viewer: &Viewer, frame: &PageFrame, params: &Params) -> String {
     let meant = Meant::of(params);
     let found = match &meant {
-        Meant::Nothing => Found::default(),
+        Meant::Nothing => SearchResult::default(),
         Meant::Id(id) => {
             let reply = world.ask(viewer, &[words!["DELAY.FIND", id]]).remove(0);
             let hits = reply.items().iter().filter_map(Hit::of_find).collect();
-            Found { hits, error: reply.error(), ..Found::default() }
+            SearchResult { hits, error: reply.error(), ..SearchResult::default() }
         }
         Meant::Prefix { queue, text } => {
             let found = scanned(world, viewer, queue, &search::beginning(params, queue, text));
-            Found { of: Some("match"), ..found }
+            SearchResult { of: Some("match"), ..found }
         }
         Meant::Filter { queue } => scanned(world, viewer, queue, params),
     };
     search::show(frame, params, &meant, &found).into_string()
 }
 
-fn scanned(world: &mut World, viewer: &Viewer, queue: &[u8], params: &Params) -> Found {
+fn scanned(world: &mut World, viewer: &Viewer, queue: &[u8], params: &Params) -> SearchResult {
     let asked = [words!["DELAY.STATS", queue], filter::scan(params, queue, b"0")];
     let [stats, reply] = &world.ask(viewer, &asked)[..] else { unreachable!("two") };
     let [cursor, jobs] = reply.items() else {
-        return Found { error: reply.error(), ..Found::default() };
+        return SearchResult { error: reply.error(), ..SearchResult::default() };
     };
     let mut hits: Vec<Hit> =
         jobs.items().iter().filter_map(|job| Hit::of_scan(queue, job)).collect();
     let gets: Vec<_> = hits.iter().map(|hit| words!["DELAY.GET", queue, hit.id]).collect();
     let told = world.ask(viewer, &gets);
     hits.iter_mut().zip(&told).for_each(|(hit, job)| hit.learn(job));
-    Found {
+    SearchResult {
         hits,
         looked_at: 1_000,
         all: search::jobs_of(stats),
         cursor: cursor.bytes().filter(|cursor| *cursor != b"0").map(<[u8]>::to_vec),
-        ..Found::default()
+        ..SearchResult::default()
     }
 }
 
@@ -347,7 +347,7 @@ fn all() -> Vec<(String, String)> {
     files
 }
 
-/// What stands around a page. Hashes of files are those of others with each change of them.
+/// The chrome around a page. Hashes of files are those of others with each change of them.
 fn around(whole: &Element) -> String {
     let mut text = html::write(whole);
     for asset in assets::all() {
@@ -362,7 +362,7 @@ fn around(whole: &Element) -> String {
 }
 
 fn logins() -> [(&'static str, String); 4] {
-    let frame = Frame::default();
+    let frame = PageFrame::default();
     [
         ("empty", login::show(&frame, "/", "", None, false)),
         ("usual, without a password", login::show(&frame, "/", "default", None, true)),
@@ -522,7 +522,7 @@ fn large_and_deep_bodies_are_shown_in_no_time() {
         for way in ["", "&as=json", "&as=text", "&as=hex"] {
             let params = Params::read(format!("queue=q&id=i{way}").as_bytes());
             let took =
-                |_| cpu(|| (page.show)(&Frame::default(), &params, std::slice::from_ref(&got)));
+                |_| cpu(|| (page.show)(&PageFrame::default(), &params, std::slice::from_ref(&got)));
             let (shown, took) = (0..3).map(took).min_by_key(|(_, took)| *took).expect("three");
             assert!(took < SHOW_TIME, "{name}{way}: {took:?}");
             let document = shown.into_string();

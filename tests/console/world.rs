@@ -2,13 +2,13 @@
 
 use bytes::{Bytes, BytesMut};
 use delayd::config::Config;
-use delayd::console::frame::{Frame, May, Message, State};
-use delayd::console::link::encode;
-use delayd::console::live::Sample;
 use delayd::console::pages::forecast;
-use delayd::console::reply::{self, Scan};
-use delayd::console::shown;
-use delayd::console::value::{Command, Value};
+use delayd::console::site::client::encode;
+use delayd::console::view::chrome::Sample;
+use delayd::console::view::chrome::{ActionResult, May, PageFrame, ServerState};
+use delayd::console::words::escape;
+use delayd::console::words::reply::{self, ReplyScan};
+use delayd::console::words::value::{Command, Value};
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::time::{Micros, Millis};
 
@@ -54,7 +54,7 @@ pub struct World {
 /// Somebody with a session.
 pub struct Viewer {
     wire: FarEnd,
-    frame: Frame,
+    frame: PageFrame,
 }
 
 impl World {
@@ -87,13 +87,7 @@ impl World {
         world.say("DELAY.ADD payments 0s 17.20 ID card-1");
         let lease = world.reserve("payments");
         world.run(words![
-            "DELAY.NACK",
-            "payments",
-            "card-1",
-            lease,
-            "BURY",
-            "ERROR",
-            "no such customer"
+            "DELAY.NACK", "payments", "card-1", lease, "BURY", "ERROR", "no such customer"
         ]);
         world.say("CONFIG SET slowlog-log-slower-than 10000");
         world.say("DELAY.ADD emails 0s letter ID letter-2");
@@ -102,14 +96,7 @@ impl World {
         world.say("DELAY.PAUSE calm OUT");
         world.run(words!["DELAY.SCHEDULE", "SET", "poll", "bank", "{}", "EVERY", "5m"]);
         world.run(words![
-            "DELAY.SCHEDULE",
-            "SET",
-            "reports",
-            "daily",
-            "build",
-            "CRON",
-            "0 8 * * 1-5",
-            "TZ",
+            "DELAY.SCHEDULE", "SET", "reports", "daily", "build", "CRON", "0 8 * * 1-5", "TZ",
             "Europe/Berlin"
         ]);
         world.say("DELAY.SCHEDULE PAUSE reports daily");
@@ -187,13 +174,7 @@ impl World {
         world.run(words!["DELAY.ADD", HOSTILE_WORD, "0s", b"\xff\xfe<b>", "ID", HOSTILE_WORD]);
         let lease = world.reserve(HOSTILE_WORD);
         world.run(words![
-            "DELAY.NACK",
-            HOSTILE_WORD,
-            HOSTILE_WORD,
-            lease,
-            "BURY",
-            "ERROR",
-            HOSTILE_TEXT
+            "DELAY.NACK", HOSTILE_WORD, HOSTILE_WORD, lease, "BURY", "ERROR", HOSTILE_TEXT
         ]);
         world.run(words!["DELAY.ADD", HOSTILE_WORD, "0s", HOSTILE_TEXT, "ID", "<b>"]);
         world.reserve(HOSTILE_WORD);
@@ -242,7 +223,8 @@ impl World {
     pub fn admin(&mut self) -> Viewer {
         let wire = self.server.connect_resp3();
         let replies = ask(&mut self.server, &wire, &May::ask(b"default"));
-        let frame = Frame { may: May::read(&replies), user: b"default".to_vec(), ..self.frame() };
+        let frame =
+            PageFrame { may: May::read(&replies), user: b"default".to_vec(), ..self.frame() };
         Viewer { wire, frame }
     }
 
@@ -251,7 +233,7 @@ impl World {
         self.say("ACL SETUSER stranger on nopass ~nothing* -@all +hello +auth +acl|dryrun");
         let wire = self.server.connect_resp3();
         ask(&mut self.server, &wire, &[words!["AUTH", "stranger", "x"]]);
-        let frame = Frame { readonly: true, user: b"stranger".to_vec(), ..self.frame() };
+        let frame = PageFrame { readonly: true, user: b"stranger".to_vec(), ..self.frame() };
         Viewer { wire, frame }
     }
 
@@ -259,9 +241,9 @@ impl World {
     pub fn attacker(&mut self) -> Viewer {
         let admin = self.admin();
         let text = String::from_utf8_lossy(HOSTILE_WORD).into_owned();
-        let frame = Frame {
+        let frame = PageFrame {
             user: HOSTILE_WORD.to_vec(),
-            message: Some(Message { fine: false, text: shown::text(HOSTILE_WORD) }),
+            message: Some(ActionResult { fine: false, text: escape::text(HOSTILE_WORD) }),
             here: format!("/queue?name={text}"),
             redis_cli: "redis-cli -p 9248 --user '<i>'".to_owned(),
             ..admin.frame
@@ -269,7 +251,7 @@ impl World {
         Viewer { frame, ..admin }
     }
 
-    fn frame(&self) -> Frame {
+    fn frame(&self) -> PageFrame {
         let sample = |n: u64| Sample {
             delayed: 10_000 - n,
             ready: n * n,
@@ -277,13 +259,13 @@ impl World {
             delivered: 1_200 * n,
             ..Sample::default()
         };
-        Frame {
+        PageFrame {
             now_ms: self.now_ms(),
             here: "/here?db=0".to_owned(),
             token: "TOKEN".to_owned(),
             redis_cli: "redis-cli -p 9248".to_owned(),
             samples: (0..30).map(sample).collect(),
-            ..Frame::default()
+            ..PageFrame::default()
         }
     }
 
@@ -299,9 +281,9 @@ impl World {
     }
 
     /// What stands around a page for somebody.
-    pub fn around(&mut self, viewer: &Viewer) -> Frame {
+    pub fn around(&mut self, viewer: &Viewer) -> PageFrame {
         let info = self.ask(viewer, &[words!["INFO", "everything"]]);
-        let mut state = State::read(&info[0]);
+        let mut state = ServerState::read(&info[0]);
         if let Some(state) = &mut state {
             // What differs by machine and version.
             for (field, value) in [
@@ -316,19 +298,19 @@ impl World {
                 assert!(said.is_some(), "INFO has no {field}");
             }
         }
-        Frame { state, ..viewer.frame.clone() }
+        PageFrame { state, ..viewer.frame.clone() }
     }
 }
 
 impl Viewer {
     /// The same, who may do nothing.
     pub fn without_rights(self) -> Viewer {
-        Viewer { frame: Frame { may: May::default(), ..self.frame }, ..self }
+        Viewer { frame: PageFrame { may: May::default(), ..self.frame }, ..self }
     }
 
     /// The same, where nobody may do anything.
     pub fn readonly(self) -> Viewer {
-        Viewer { frame: Frame { readonly: true, ..self.frame }, ..self }
+        Viewer { frame: PageFrame { readonly: true, ..self.frame }, ..self }
     }
 }
 
@@ -337,7 +319,7 @@ fn ask(server: &mut InMemory, wire: &FarEnd, commands: &[Command]) -> Vec<Value>
     server.run();
     let mut input = BytesMut::from(&wire.receive()[..]);
     let mut replies = Vec::new();
-    let mut scan = Scan::default();
+    let mut scan = ReplyScan::default();
     while let Some(reply) = scan.next(&mut input).expect("RESP3") {
         if !reply::is_unasked(&reply) {
             replies.push(reply::value(reply).expect("RESP3"));

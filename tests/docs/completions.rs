@@ -1,10 +1,10 @@
 //! What the shells offer behind `delayd`: its tools, its options, and the values they take. An option that has one
 //! value only is not offered.
 
-use super::help::Tool;
+use super::help::{Takes, Tool};
 use super::sections::{sections, summary};
 use delayd::config::options::Spec;
-use delayd::config::value::Kind;
+use delayd::config::value::OptionKind;
 
 /// What stands above each file, behind the shell's mark of a comment.
 const MADE: &str =
@@ -20,11 +20,11 @@ enum Values {
 
 fn values(spec: &Spec) -> Values {
     match spec.kind {
-        Kind::YesNo => Values::Words("yes no".to_owned()),
-        Kind::Word(words) | Kind::WordOrFolder(words) => Values::Words(words.join(" ")),
-        Kind::Text if spec.word().ends_with("dir") => Values::Folders,
-        Kind::Text if spec.word().starts_with("cluster-") => Values::Unknown,
-        Kind::Text => Values::Files,
+        OptionKind::YesNo => Values::Words("yes no".to_owned()),
+        OptionKind::Word(words) | OptionKind::WordOrFolder(words) => Values::Words(words.join(" ")),
+        OptionKind::Text if spec.word().ends_with("dir") => Values::Folders,
+        OptionKind::Text if spec.word().starts_with("cluster-") => Values::Unknown,
+        OptionKind::Text => Values::Files,
         _ => Values::Unknown,
     }
 }
@@ -42,11 +42,14 @@ fn names(tools: &[Tool]) -> String {
     row(tools.iter().map(|tool| tool.name.as_str()))
 }
 
-/// A tool's options, each with whether it takes a value and what it does in one sentence.
-fn options_of(tool: &Tool) -> impl Iterator<Item = (&str, bool, &str)> {
+/// A tool's options, each with what it takes, if anything, and what it does in one sentence.
+fn options_of(tool: &Tool) -> impl Iterator<Item = (&str, Option<&str>, &str)> {
     tool.options.iter().map(|(option, does)| {
-        let (word, value) = option.split_once(' ').unwrap_or((option, ""));
-        (word, !value.is_empty(), does.split([';', ',']).next().expect("there is a first"))
+        let (word, value) = match option.split_once(' ') {
+            Some((word, value)) => (word, Some(value)),
+            None => (option.as_str(), None),
+        };
+        (word, value, does.split([';', ',']).next().expect("there is a first"))
     })
 }
 
@@ -60,12 +63,17 @@ pub fn bash(tools: &[Tool]) -> String {
          COMPREPLY=()\n    case $((COMP_CWORD > 1)):${{COMP_WORDS[1]}}:$before in\n"
     );
     for tool in tools {
-        for (word, _, _) in options_of(tool).filter(|(_, valued, _)| *valued) {
+        for (word, _, _) in options_of(tool).filter(|(_, value, _)| value.is_some()) {
             text.push_str(&format!("    1:{}:{word}) ;;\n", tool.name));
         }
+        let paths = match tool.takes() {
+            Takes::Folders => "; else _delayd_paths -d",
+            Takes::Files => "; else _delayd_paths -f",
+            Takes::Nothing => "",
+        };
         let words = row(options_of(tool).map(|(word, _, _)| word).chain(["--help"]));
         text.push_str(&format!(
-            "    1:{}:*) if [[ $word == -* ]]; then _delayd_words \"{words}\"; else _delayd_paths -d; fi ;;\n",
+            "    1:{}:*) if [[ $word == -* ]]; then _delayd_words \"{words}\"{paths}; fi ;;\n",
             tool.name
         ));
     }
@@ -101,9 +109,16 @@ pub fn zsh(tools: &[Tool]) -> String {
         "    )\n    local tool=\n    (( CURRENT > 2 )) && tool=$words[2]\n    case $tool in\n",
     );
     for tool in tools {
-        let options = options_of(tool)
-            .map(|(word, valued, does)| argument(word, does, if valued { ":INDEX: " } else { "" }));
-        let own = ["'--help[print the usage]'".to_owned(), "'2:DIR:_directories'".to_owned()];
+        let options = options_of(tool).map(|(word, value, does)| {
+            let takes = value.map_or_else(String::new, |value| format!(":{value}: "));
+            argument(word, does, &takes)
+        });
+        let first = match tool.takes() {
+            Takes::Folders => Some("'2:DIR:_directories'"),
+            Takes::Files => Some("'2:FILE:_files'"),
+            Takes::Nothing => None,
+        };
+        let own = ["'--help[print the usage]'"].into_iter().chain(first).map(str::to_owned);
         text.push_str(&format!(
             "    {})\n        _arguments \\\n            {}\n        ;;\n",
             tool.name,
@@ -150,12 +165,19 @@ pub fn fish(tools: &[Tool]) -> String {
         let (name, does) = (&tool.name, in_fish(tool.summary()));
         text.push_str(&format!("complete -c delayd -n __fish_is_first_arg -a {name} -d {does}\n"));
         let here = format!("complete -c delayd -n '__fish_seen_subcommand_from {name}'");
-        for (word, valued, does) in options_of(tool) {
-            let value = if valued { " -x" } else { "" };
-            let word = word.trim_start_matches('-');
-            text.push_str(&format!("{here} -l {word}{value} -d {}\n", in_fish(does)));
+        for (word, value, does) in options_of(tool) {
+            let value = if value.is_some() { " -x" } else { "" };
+            let (long, word) = match word.strip_prefix("--") {
+                Some(word) => ("-l", word),
+                None => ("-s", word.trim_start_matches('-')),
+            };
+            text.push_str(&format!("{here} {long} {word}{value} -d {}\n", in_fish(does)));
         }
-        text.push_str(&format!("{here} -x -a '(__fish_complete_directories)'\n"));
+        text.push_str(&match tool.takes() {
+            Takes::Folders => format!("{here} -x -a '(__fish_complete_directories)'\n"),
+            Takes::Files => format!("{here} -r -F\n"),
+            Takes::Nothing => format!("{here} -f\n"),
+        });
     }
     for spec in options() {
         let values = match values(spec) {

@@ -2,7 +2,7 @@
 
 use delayd::config::options::Name;
 use delayd::config::{self, Config};
-use delayd::observe::metrics::families::{FAMILIES, Family, Kind};
+use delayd::observe::metrics::families::{FAMILIES, Family, MetricKind};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn names(expr: &str) -> Vec<String> {
 fn family(name: &str) -> Option<&'static Family> {
     let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
     FAMILIES.iter().find(|family| match family.kind {
-        Kind::Histogram => base == Some(family.name),
+        MetricKind::Histogram => base == Some(family.name),
         _ => family.name == name,
     })
 }
@@ -48,7 +48,7 @@ fn check(expr: &str) {
     assert!(!named.is_empty() || expr.starts_with("up{"), "it asks for nothing of ours: {expr}");
     for name in named {
         let family = family(&name).unwrap_or_else(|| panic!("no metric {name}: {expr}"));
-        let counted = family.kind != Kind::Gauge;
+        let counted = family.kind != MetricKind::Gauge;
         let rated = ["rate(", "increase("].iter().any(|of| expr.contains(&format!("{of}{name}")));
         let rated = rated || (expr.contains("rate(") && counted);
         assert!(!counted || rated, "{name} only grows: {expr}");
@@ -146,6 +146,53 @@ fn the_allocator_is_built_for_the_largest_pages_of_aarch64() {
     assert!(copied.expect("the image is built with it") < built.expect("it builds"));
 }
 
+/// What is built for another architecture has its linker and its C compiler, or says what there is to install.
+#[test]
+fn a_static_binary_for_another_architecture_has_its_tools() {
+    let make = |args: &[&str]| {
+        let output = Command::new("make")
+            .args(["--directory", env!("CARGO_MANIFEST_DIR")])
+            .args(args)
+            .env_remove("MAKEFLAGS")
+            .output()
+            .expect("make runs");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).expect("UTF-8"))
+    };
+    let foreign = if cfg!(target_arch = "aarch64") { "x86_64" } else { "aarch64" };
+    let target = format!("{foreign}-unknown-linux-gnu");
+    let (_, lines) = make(&["-n", "static", &format!("STATIC_TARGET={target}")]);
+    let variable = target.replace('-', "_");
+    for set in [
+        format!("CC_{variable}={foreign}-linux-gnu-gcc "),
+        format!("CARGO_TARGET_{}_LINKER={foreign}-linux-gnu-gcc ", variable.to_uppercase()),
+        format!("--remap-path-prefix={}=", env!("CARGO_MANIFEST_DIR")),
+        format!("-ffile-prefix-map={}=", env!("CARGO_MANIFEST_DIR")),
+        "+crt-static".to_owned(),
+        format!("deploy/static-check target/{target}/dist/delayd"),
+    ] {
+        assert!(lines.contains(&set), "{set}: {lines}");
+    }
+    let (_, lines) = make(&["-n", "static"]);
+    assert!(!lines.contains("_LINKER="), "{lines}");
+    // Nobody has it.
+    let (done, lines) = make(&["cross-tools", "STATIC_TARGET=sparc64-unknown-linux-gnu"]);
+    let install = "sudo apt-get install gcc-sparc64-linux-gnu libc6-dev-sparc64-cross";
+    let target = "rustup target add sparc64-unknown-linux-gnu";
+    assert!(!done && lines.contains(install) && lines.contains(target), "{lines}");
+}
+
+/// The program of the tests is linked with the system's library, and was built here.
+#[test]
+fn what_is_not_static_is_no_static_binary() {
+    let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/static-check"))
+        .args([env!("CARGO_BIN_EXE_delayd"), "99000000", env!("CARGO_MANIFEST_DIR")])
+        .output()
+        .expect("it runs");
+    let told = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(!output.status.success() && told.contains("not static"), "{told}");
+}
+
 /// The nodes of a StatefulSet are given options that there are, and find each other under the names that it gives them;
 /// probes and the proxy ask for pages that there are.
 #[test]
@@ -179,7 +226,7 @@ fn the_cluster_of_kubernetes_fits_together() {
         assert!(text.contains(&format!("{{ name: {port}, port: {number} }}")), "{port}");
         assert!(text.contains(&format!("{{ name: {port}, containerPort: {number} }}")), "{port}");
     }
-    let pages = file("src/server/watch/http/answer.rs");
+    let pages = file("src/server/observe/http/answer.rs");
     let proxy = file("deploy/haproxy.cfg");
     for (asked, page) in [(&text, "/healthz"), (&text, "/readyz"), (&proxy, "/leaderz")] {
         assert!(asked.contains(page) && pages.contains(page), "{page}");
@@ -191,24 +238,18 @@ fn the_cluster_of_kubernetes_fits_together() {
     }
 }
 
-/// What stands behind the image's name on the command line of `docker run`, and what runs then.
+/// Options after an image's name are laid over its own file, which `DELAYD_CONFIG` names (`config::args` tests the rule).
 #[test]
 fn options_given_to_the_image_are_laid_over_its_own() {
-    let shown = file("deploy/docker/entrypoint").replace("exec ", "echo ");
-    let run = |args: &str| {
-        let output = Command::new("sh")
-            .args(["-euc", &shown, "entrypoint"])
-            .args(args.split_whitespace())
-            .output()
-            .expect("sh runs");
-        String::from_utf8(output.stdout).expect("UTF-8").trim_end().to_owned()
-    };
-    let own = "delayd /etc/delayd/image.conf";
-    assert_eq!(run(""), own);
-    assert_eq!(run("--port 1234"), format!("{own} --port 1234"));
-    assert_eq!(run("delayd --port 1234"), format!("{own} --port 1234"));
-    assert_eq!(run("check /data --repair"), "delayd check /data --repair");
-    assert_eq!(run("/my.conf --port 1234"), "delayd /my.conf --port 1234");
+    let own = "/etc/delayd/image.conf";
+    let built = file("Dockerfile");
+    for line in [
+        &*format!("COPY deploy/docker/image.conf {own}"),
+        &*format!("ENV {}={own}", config::args::FILE_VARIABLE),
+        "ENTRYPOINT [\"delayd\"]",
+    ] {
+        assert!(built.lines().any(|of| of == line), "{line}");
+    }
     // Without the user's file, which is empty at first.
     let conf = file("deploy/docker/image.conf");
     let mut config = Config::default();

@@ -17,7 +17,24 @@ pub struct Tool {
     pub exits: Vec<(String, String)>,
 }
 
+/// What a tool's first word names, that a shell can offer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Takes {
+    Folders,
+    Files,
+    Nothing,
+}
+
 impl Tool {
+    /// What stands first behind it, but for options.
+    pub fn takes(&self) -> Takes {
+        match &self.usage {
+            usage if usage.contains(" [FILE]") => Takes::Files,
+            usage if usage.contains(" DIR") => Takes::Folders,
+            _ => Takes::Nothing,
+        }
+    }
+
     /// What it does, in one sentence.
     pub fn summary(&self) -> &str {
         self.paragraphs[0].split('.').next().expect("there is a first")
@@ -53,7 +70,7 @@ fn tool(name: &str) -> Tool {
     for block in rest.split("\n\n") {
         match block.trim_start().split_once(|c: char| c.is_whitespace()) {
             Some(("Exit", _)) => tool.exits = items(block),
-            Some((option, _)) if option.starts_with("--") => tool.options = items(block),
+            Some((option, _)) if option.starts_with('-') => tool.options = items(block),
             _ => tool.paragraphs.push(block.split_whitespace().collect::<Vec<_>>().join(" ")),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::help::Tool;
 use super::sections::{about, default_of, sections, without_a_choice};
-use delayd::config::options::{Change, Spec};
+use delayd::config::options::{OptionChange, Spec};
 
 /// `delayd.1`
 pub fn program(usage: &[String], tools: &[Tool]) -> String {
@@ -44,7 +44,7 @@ pub fn file() -> String {
         page.push_str(&format!(".SH {}\n", title.to_uppercase()));
         options.into_iter().for_each(|spec| page.push_str(&option(spec)));
     }
-    let kept = "Options of Redis that have one value here. Any other is refused with the reason.\n";
+    let kept = "Options of Redis that have only one value here. Any other value is refused with the reason.\n";
     section("KEPT FOR TOOLS", kept, &mut page);
     without_a_choice().for_each(|spec| page.push_str(&option(spec)));
     section("FILES", ".TP\n.I /etc/delayd/delayd.conf\nwhat the service reads\n", &mut page);
@@ -53,11 +53,11 @@ pub fn file() -> String {
 }
 
 const DESCRIPTION: &str = "\
-A producer says what and when; the job becomes available at that millisecond, never earlier. A consumer that waits
-gets it at once. Any Redis client is a producer or a consumer.
+A producer adds a job with a due time; the job becomes available at that millisecond, never earlier. A waiting
+consumer gets it at once. Any Redis client can be a producer or a consumer.
 .PP
-The server stays in the foreground, writes its log to standard error, and listens on port 9248 of the loopback
-interface unless it is told otherwise.
+The server stays in the foreground, writes its log to standard error, and by default listens on port 9248 of the
+loopback interface.
 ";
 
 const OPTIONS: &str = "\
@@ -65,15 +65,15 @@ const OPTIONS: &str = "\
 \\fIFILE\\fR
 A file with options, one per line; see
 .BR delayd.conf (5).
-It comes first.
+It must come first.
 .TP
 \\fB\\-\\-\\fIOPTION VALUE\\fR ...
 Any option of
 .BR delayd.conf (5).
-It counts above the file.
+It overrides the file.
 .TP
 \\fB\\-\\-help\\fR, \\fB\\-h\\fR
-Print all options with what they take and their defaults. Each command has a \\fB\\-\\-help\\fR of its own.
+Print all options with their values and defaults. Each command has a \\fB\\-\\-help\\fR of its own.
 .TP
 \\fB\\-\\-version\\fR, \\fB\\-v\\fR
 Print the version.
@@ -85,17 +85,17 @@ const EXIT: &str = "\
 An orderly stop.
 .TP
 1
-It could not start, or its journal failed; the last line of the log says why.
+The server could not start, or its journal failed; the last line of the log says why.
 ";
 
 const SIGNALS: &str = "\
 .TP
 SIGTERM, SIGINT
-An orderly stop: no new commands are taken, replies leave, the journal is synced. A second one does not wait for
-replies.
+An orderly stop: no new commands are accepted, replies are sent, the journal is synced. A second signal does not
+wait for replies.
 .TP
 SIGKILL
-Costs nothing that was answered, with \\fBappendfsync always\\fR.
+Loses nothing that was answered, with \\fBappendfsync always\\fR.
 ";
 
 const FILES: &str = "\
@@ -110,28 +110,28 @@ its jobs
 const EXAMPLES: &str = "\
 .nf
 delayd \\-\\-port 9300 \\-\\-dir /srv/delayd
-redis\\-cli \\-p 9300 DELAY.ADD hello 5s world
-redis\\-cli \\-p 9300 DELAY.POP hello 0
+delayd call \\-p 9300 DELAY.ADD hello 5s world
+delayd call \\-p 9300 DELAY.POP hello 0
 delayd check /srv/delayd
 .fi
 ";
 
 const FILE_DESCRIPTION: &str = "\
 One option per line: its name, then its values. A value with spaces stands in double or single quotes. A line that
-begins with # is a comment. \\fBinclude\\fR \\fIFILE\\fR reads another file at its place, found beside this one.
-The last line that states an option counts, and the command line (\\fB\\-\\-port 9300\\fR) above all lines.
+begins with # is a comment. \\fBinclude\\fR \\fIFILE\\fR reads another file at this point; a relative path begins
+at this file's folder. The last line of an option applies; the command line (\\fB\\-\\-port 9300\\fR) overrides the file.
 .PP
 Durations are written 500ms, 60s, 1h30m, 15d. Bytes are 512, 64mb, 4gb: kb, mb and gb are powers of 1,024, k, m
 and g of 1,000.
 .PP
-Lines \\fBuser\\fR \\fINAME RULES\\fR make users, in the form of ACL SETUSER.
+Lines \\fBuser\\fR \\fINAME RULES\\fR define users, in the form of ACL SETUSER.
 .PP
-\\fBCONFIG SET\\fR changes what is marked live while the server runs; \\fBCONFIG REWRITE\\fR then writes it to the
-file.
+\\fBCONFIG SET\\fR can change options marked live while the server runs; \\fBCONFIG REWRITE\\fR then writes them to
+the file.
 ";
 
 fn option(spec: &Spec) -> String {
-    let live = if spec.change == Change::Live { ", live" } else { "" };
+    let live = if spec.change == OptionChange::Live { ", live" } else { "" };
     let head = format!("\\fB{}\\fR ({}{live})", escaped(spec.word()), escaped(&default_of(spec)));
     item(&head, &about(spec))
 }

@@ -10,7 +10,7 @@ mod sections;
 mod tests_page;
 
 use delayd::command::CommandSpec;
-use delayd::command::spec::Keys;
+use delayd::command::spec::KeyPositions;
 use delayd::command::table;
 use delayd::config::{Config, file};
 use delayd::session::acl::Acl;
@@ -76,12 +76,11 @@ fn anchor(line: &str) -> String {
 fn the_options_and_limits_are_those_of_the_tables() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
     let want = format!(
-        "# Options\n\nIn a file, one per line, as `delayd FILE`; on the command line as \
-         `--option value`; and, those marked so, with `CONFIG SET` while the server runs. Made from \
-         the tables in `src/config/`; `make docs` writes it anew.\n\n{}\n# Limits\n\nWhat no option \
-         changes. What is beyond one of them is refused with an error that names it, and changes \
-         nothing, unless it says otherwise here. Body, delay, lease, connections and memory have \
-         options.\n\n{}",
+        "# Options\n\nSet options in a file, one per line (`delayd FILE`), on the command line (`--option value`) \
+         or, those marked so, with `CONFIG SET` while the server runs. Generated from the tables in \
+         `src/config/`; `make docs` writes it.\n\n{}\n# Limits\n\nThese limits are fixed. A command \
+         beyond one of them is refused with an error that names the limit, and changes nothing, unless \
+         the table says otherwise. Body, delay, lease, connections and memory have options.\n\n{}",
         delayd::config::reference::markdown(),
         delayd::config::fixed::markdown()
     );
@@ -121,7 +120,7 @@ fn the_metrics_of_the_reference_are_those_of_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
     let have = std::fs::read_to_string(&path).expect("docs/metrics.md is there");
     let [begin, end] = MARKS.map(|mark| have.find(mark).expect("both marks stand in it"));
-    let table = delayd::observe::metrics::reference::markdown();
+    let table = delayd::observe::metrics::families::markdown();
     let want = [&have[..begin + MARKS[0].len()], "\n", &table, &have[end..]].concat();
     if std::env::var_os("DELAYD_UPDATE").is_some() {
         return std::fs::write(&path, &want).expect("docs/metrics.md is written");
@@ -140,7 +139,7 @@ fn what_commands_need_of_queues_is_what_the_table_says() {
     for (at, pattern) in needs.into_iter().enumerate() {
         let allowed = table::all_with_subcommands().filter(|spec| {
             // What is always refused, as GET, needs nothing that anybody would want to give.
-            let names = spec.keys != Keys::None && spec.always.is_none();
+            let names = spec.keys != KeyPositions::None && spec.always.is_none();
             names && need_of(spec) == (at & 1 != 0, at & 2 != 0)
         });
         let mut names: Vec<String> = allowed.map(CommandSpec::written).collect();
@@ -160,7 +159,7 @@ fn need_of(spec: &'static CommandSpec) -> (bool, bool) {
     let mut args: Vec<&[u8]> = spec.name.split('|').map(str::as_bytes).collect();
     // A queue called 1, and how many queues there are, wherever the command has either.
     args.resize(8, b"1");
-    if matches!(spec.keys, Keys::FromTo { .. }) {
+    if matches!(spec.keys, KeyPositions::FromTo { .. }) {
         args[2] = b"2";
     }
     let may = |rule: &[u8]| {
@@ -179,7 +178,7 @@ fn examples_of_the_tables_are_what_the_tables_say() {
         let spec = table::find(name.as_bytes()).expect("it is in the table");
         assert_eq!(spec.example[0].1, numbered.collect::<Vec<_>>().join("\n"), "{name}");
     };
-    shown("delay.help", delayd::command::show::help::usage_of(b"del").expect("DELAY.DEL"));
+    shown("delay.help", delayd::command::show::describe::usage_of(b"del").expect("DELAY.DEL"));
     let of_transactions = table::all().filter(|s| s.all_categories().contains(&"transaction"));
     let mut names: Vec<String> = of_transactions.map(|spec| format!("\"{}\"", spec.name)).collect();
     names.sort_unstable();
@@ -260,4 +259,8 @@ fn bash_completes_tools_options_and_values() {
     assert_eq!(offered(&["delayd", "check", "deploy", "--ye"]), ["--yes"]);
     assert_eq!(offered(&["delayd", "dump", "deploy/m"]), ["deploy/man"]);
     assert_eq!(offered(&["delayd", "dump", "--from", ""]), [""; 0]);
+    assert_eq!(offered(&["delayd", "dem"]), ["demo"]);
+    assert_eq!(offered(&["delayd", "call", "--tls-c"]), ["--tls-ca-cert-file", "--tls-cert-file"]);
+    assert_eq!(offered(&["delayd", "call", "deplo"]), [""; 0]);
+    assert_eq!(offered(&["delayd", "health", "deploy/delayd.c"]), ["deploy/delayd.conf"]);
 }

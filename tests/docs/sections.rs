@@ -1,10 +1,10 @@
 //! The table of options in sections, and what it says of one in words without Markdown.
 
 use delayd::config::options::{OPTIONS, Spec};
-use delayd::config::value::{Kind, quoted};
+use delayd::config::value::{OptionKind, quoted};
 
 /// A section's title and the option it begins with.
-const SECTIONS: [(&str, &str); 13] = [
+const SECTIONS: [(&str, &str); 14] = [
     ("Network", "port"),
     ("Metrics and probes", "metrics-port"),
     ("Console", "console-port"),
@@ -12,6 +12,7 @@ const SECTIONS: [(&str, &str); 13] = [
     ("Jobs", "max-body-size"),
     ("Clients", "max-clients-memory"),
     ("Slow log and log", "slowlog-log-slower-than"),
+    ("Started by a program", "ready-fd"),
     ("Journal", "dir"),
     ("Cluster", "cluster-node"),
     ("Events", "notify-keyspace-events"),
@@ -23,7 +24,7 @@ const SECTIONS: [(&str, &str); 13] = [
 /// Whether it has more than one value. The others stand in the table for tools, and for files that were written for
 /// Redis.
 pub fn has_a_choice(spec: &Spec) -> bool {
-    !matches!(spec.kind, Kind::Only(..))
+    !matches!(spec.kind, OptionKind::Only(..))
 }
 
 /// The options that have a choice, by section; each once.
@@ -54,7 +55,9 @@ pub fn default_of(spec: &Spec) -> String {
 /// What it does and, where that says anything, what it takes: `[text](address)` as text, words without their marks.
 pub fn about(spec: &Spec) -> String {
     match spec.kind {
-        Kind::Only(..) | Kind::Text | Kind::Secret | Kind::Words => plain(spec.doc),
+        OptionKind::Only(..) | OptionKind::Text | OptionKind::Secret | OptionKind::Words => {
+            plain(spec.doc)
+        }
         kind => format!("{} Takes {}.", plain(spec.doc), plain(&kind.describe())),
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use delayd::engine::Outcome;
 use delayd::engine::model::across::{Locate, Order, QueueRow, Queues, Readable};
-use delayd::engine::model::request::{Add, Nack, QueueName, Request, Reserve, Scan, State, Wait};
+use delayd::engine::model::request::{
+    Add, JobState, Nack, QueueName, Request, Reserve, Scan, Wait,
+};
 use delayd::engine::model::walk::Cursor;
 use delayd::glob;
 use delayd::ids::Db;
@@ -258,7 +260,7 @@ fn in_a_transaction_they_are_answered_at_once_or_refused_whole() {
     let names = many(&mut bench, &mut rng, 3_000);
     let asked = [Request::Queues(queues(Order::Bytes, 9)), locate(b"j10", 9)];
     let begun = bench.transact(1, &asked);
-    let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
+    let TransactionBegun::Begun(needs) = begun else { panic!("{begun:?}") };
     assert!(needs.entries >= 2 * names.len() as u64, "{needs:?}");
     let mut expected = model(&mut bench, &names, |_| true);
     sort(&mut expected, Order::Bytes);
@@ -307,9 +309,9 @@ fn a_scan_finds_by_due_time_and_text_what_a_model_finds() {
     assert_eq!(all(Scan { due: Some(due), ..begin }, &mut bench), expected(&is_due));
     let contains = Some(&b"<7>"[..]);
     assert_eq!(all(Scan { contains, ..begin }, &mut bench), expected(&|job| job.2 == 7));
-    let both = Scan { contains, due: Some(due), state: Some(State::Delayed), ..begin };
+    let both = Scan { contains, due: Some(due), state: Some(JobState::Delayed), ..begin };
     assert_eq!(all(both, &mut bench), expected(&|job| is_due(job) && job.2 == 7));
-    let ready = Scan { due: Some(due), state: Some(State::Ready), ..begin };
+    let ready = Scan { due: Some(due), state: Some(JobState::Ready), ..begin };
     assert_eq!(all(ready, &mut bench), Vec::<String>::new());
     // In the id, and in the text of a NACK.
     let contains = Some(&b"j4999"[..]);
@@ -374,7 +376,7 @@ fn the_newest_dead_letters_come_in_reverse() {
     bench.take_events();
     let dead = |count, newest| Request::Peek {
         queue: queue("q"),
-        state: Some(State::Dead),
+        state: Some(JobState::Dead),
         count,
         newest,
     };

@@ -2,18 +2,18 @@
 //! say what is asked and what comes back and survive a rewrite.
 
 use delayd::command::{self, Action, table};
-pub use delayd::engine::decide::whole::{Begun, Needs, Whole};
+pub use delayd::engine::decide::transaction::{Needs, TransactionBegun, WholeTransaction};
+use delayd::engine::journal_room::Flow;
 use delayd::engine::model::across::{FoundJob, QueueRow};
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{
-    Add, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve, Shape, Side, State,
-    Wait, When, Which,
+    Add, JobState, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve, Shape,
+    Side, Wait, When, Which,
 };
 use delayd::engine::model::schedule::{Outcomes, ScheduleRow, ScheduleView};
 use delayd::engine::model::stats::StatsView;
-use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Facts, Lead, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Token};
 use delayd::time::{Micros, Millis};
@@ -50,7 +50,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn word(state: State) -> &'static str {
+fn word(state: JobState) -> &'static str {
     state.word()
 }
 
@@ -248,12 +248,12 @@ pub fn purge(name: &'static str) -> Request<'static> {
 }
 
 /// Purges one state.
-pub fn purge_state(name: &'static str, state: State) -> Request<'static> {
-    let states = State::ALL.map(|one| one == state);
+pub fn purge_state(name: &'static str, state: JobState) -> Request<'static> {
+    let states = JobState::ALL.map(|one| one == state);
     Request::Purge { queue: queue(name), purge: Purge { states, windows: false } }
 }
 
-pub fn len(name: &'static str, state: State) -> Request<'static> {
+pub fn len(name: &'static str, state: JobState) -> Request<'static> {
     Request::Len { queue: queue(name), state: Some(state) }
 }
 
@@ -315,9 +315,9 @@ impl Bench {
     }
 
     /// Runs a transaction; its requests are answered if it has begun.
-    pub fn transact(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
+    pub fn transact(&mut self, client: u64, requests: &[Request<'_>]) -> TransactionBegun {
         let begun = self.begin(client, requests);
-        if let Begun::Begun(_) = begun {
+        if let TransactionBegun::Begun(_) = begun {
             for request in requests {
                 let outcome = self.ask_in_transaction(client, request.clone());
                 assert_eq!(outcome, Outcome::Replied, "{request:?}");
@@ -328,20 +328,21 @@ impl Bench {
     }
 
     /// Begins one.
-    pub fn begin(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
+    pub fn begin(&mut self, client: u64, requests: &[Request<'_>]) -> TransactionBegun {
         loop {
             match self.begin_once(client, requests) {
-                Begun::Again => {}
+                TransactionBegun::Again => {}
                 begun => return begun,
             }
         }
     }
 
     /// As [`Bench::begin`], with what it says in the first turn.
-    pub fn begin_once(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
+    pub fn begin_once(&mut self, client: u64, requests: &[Request<'_>]) -> TransactionBegun {
         let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
         let (watched, beside) = (&[][..], Needs::default());
-        let whole = Whole { requests: &requests, watched, beside, answer_bytes_max: u64::MAX };
+        let whole =
+            WholeTransaction { requests: &requests, watched, beside, answer_bytes_max: u64::MAX };
         self.call(|engine, now, turn| {
             engine.begin_transaction(now, ClientId(client), &whole, u64::MAX, turn)
         })
@@ -351,7 +352,7 @@ impl Bench {
     pub fn refusal(&mut self, client: u64, requests: &[Request<'_>]) -> String {
         let (made, digest) = (self.made(), self.engine.digest());
         let begun = self.begin(client, requests);
-        let Begun::Refused(error) = begun else { panic!("{begun:?}") };
+        let TransactionBegun::Refused(error) = begun else { panic!("{begun:?}") };
         assert_eq!((self.made(), self.engine.digest()), (made, digest), "nothing is done");
         error.to_string()
     }
@@ -465,7 +466,7 @@ impl Bench {
 
     /// The ids of the ready jobs of queue `q`, in order, as ms since [`BEGIN_MS`] behind the `@`.
     pub fn ready(&mut self) -> Vec<i64> {
-        let state = Some(State::Ready);
+        let state = Some(JobState::Ready);
         self.log.lines.clear();
         self.ask(97, Request::Peek { queue: queue("q"), state, count: 10_000, newest: false });
         let said = self.log.lines.pop().expect("an answer");

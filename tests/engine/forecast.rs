@@ -81,7 +81,7 @@ fn in_a_transaction_it_is_counted_at_once_and_costs_what_it_looks_at() {
     let mut bench = Bench::new();
     many(&mut bench);
     let begun = bench.transact(1, &[forecast("q", 2_000, 3)]);
-    let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
+    let TransactionBegun::Begun(needs) = begun else { panic!("{begun:?}") };
     assert!(needs.entries >= MANY + 3, "{needs:?}");
     bench.expect_events(&["1:2 2 2"]);
 }

@@ -1,7 +1,7 @@
 //! Many jobs at once, and time in slices.
 
 use delayd::engine::Outcome;
-use delayd::engine::model::request::{Request, State, Wait, When};
+use delayd::engine::model::request::{JobState, Request, Wait, When};
 
 use crate::engine::bench::*;
 
@@ -114,7 +114,7 @@ fn every_budget_gets_everything_done_in_the_same_order() {
             slices += 1;
             assert!(slices < 20_000, "a budget of {budget} never ends");
         }
-        bench.check(1, len("q", State::Ready), &["1:600"]);
+        bench.check(1, len("q", JobState::Ready), &["1:600"]);
         bench.ask(1, peek("q", 1_000));
         orders.push(bench.take_events());
     }

@@ -32,7 +32,7 @@ fn ask(bench: &mut Bench, line: &str) {
     }
 }
 
-fn transact(bench: &mut Bench, lines: &[String]) -> Begun {
+fn transact(bench: &mut Bench, lines: &[String]) -> TransactionBegun {
     let words: Vec<_> = lines.iter().map(|line| words(line)).collect();
     let requests: Vec<_> = words.iter().map(|words| parsed(words)).collect();
     bench.transact(1, &requests)
@@ -112,15 +112,8 @@ impl Mix {
             18 => format!("DELAY.GET {queue} {id}"),
             19 => {
                 let setting = self.one_of(&[
-                    "max-leased 1",
-                    "max-leased 0",
-                    "dead-max 1",
-                    "dead-retention 1ms",
-                    "due-enters left",
-                    "due-enters right",
-                    "rate 2",
-                    "backoff 0",
-                    "priority 3",
+                    "max-leased 1", "max-leased 0", "dead-max 1", "dead-retention 1ms",
+                    "due-enters left", "due-enters right", "rate 2", "backoff 0", "priority 3",
                     "attempts 1",
                 ]);
                 format!("DELAY.CONFIG SET {queue} {setting}")
@@ -137,11 +130,7 @@ impl Mix {
             },
             22 => {
                 let how = self.one_of(&[
-                    "SET q s body EVERY 100ms",
-                    "PAUSE q s",
-                    "RESUME q s",
-                    "DEL q s",
-                    "GET q s",
+                    "SET q s body EVERY 100ms", "PAUSE q s", "RESUME q s", "DEL q s", "GET q s",
                 ]);
                 format!("DELAY.SCHEDULE {how}")
             }
@@ -168,7 +157,7 @@ fn in_a_transaction_and_one_by_one_the_same_comes_of_it() {
             let lines: Vec<_> = (0..count).map(|_| mix.line(&whole)).collect();
             told.push(format!("+{at_ms}.{at_us}: {}", lines.join("; ")));
             let begun = transact(&mut whole, &lines);
-            if !matches!(begun, Begun::Begun(_)) {
+            if !matches!(begun, TransactionBegun::Begun(_)) {
                 // Refused before it begins, for what could be; one by one it might go well.
                 lines.iter().for_each(|line| ask(&mut whole, line));
             }

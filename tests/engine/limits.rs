@@ -1,7 +1,7 @@
 //! Memory, dead letters, retention.
 
 use delayd::engine::model::policy::Policy;
-use delayd::engine::model::request::{Add, Nack, Request, Reserve, Side, State, Wait};
+use delayd::engine::model::request::{Add, JobState, Nack, Request, Reserve, Side, Wait};
 use delayd::ids::Token;
 
 use crate::engine::bench::*;
@@ -213,18 +213,18 @@ fn beyond_the_greatest_number_of_dead_jobs_the_oldest_are_dropped() {
     }
     bench.take_events();
     bench.at(100);
-    bench.check(1, len("q", State::Dead), &["1:100000"]);
+    bench.check(1, len("q", JobState::Dead), &["1:100000"]);
     let totals = bench.stats("q").totals;
     assert_eq!((totals.died, totals.dropped), (100_003, 3));
     let oldest = bench.tokens[3].0.clone();
     let dead =
-        Request::Peek { queue: queue("q"), state: Some(State::Dead), count: 1, newest: false };
+        Request::Peek { queue: queue("q"), state: Some(JobState::Dead), count: 1, newest: false };
     bench.check(1, dead, &[&format!("1:{oldest}")]);
     // The others go when their retention is over.
     bench.at(100 + 30 * 86_400_000 - 1);
-    bench.check(1, len("q", State::Dead), &["1:100000"]);
+    bench.check(1, len("q", JobState::Dead), &["1:100000"]);
     bench.at(100 + 30 * 86_400_000);
-    bench.check(1, len("q", State::Dead), &["1:0"]);
+    bench.check(1, len("q", JobState::Dead), &["1:0"]);
 }
 
 /// Of jobs of 1.5 MiB the third one crosses 4 MiB: it is the last of its reply, and a reply is never

@@ -1,6 +1,6 @@
 //! Ready jobs as a list.
 
-use delayd::engine::model::request::{Find, QueueName, Request, Side, State};
+use delayd::engine::model::request::{Find, JobState, QueueName, Request, Side};
 use delayd::ids::Db;
 use delayd::limits::LISTED_MAX;
 
@@ -52,7 +52,7 @@ fn there_is_an_end_to_what_one_command_looks_at() {
     bench.check(1, delete("last", LEFT, 0), &["1:ERR"]);
     bench.check(1, delete("last", LEFT, 1), &["1:1"]);
     bench.check(1, delete("after", RIGHT, 1), &["1:ERR"]);
-    bench.check(1, len("q", State::Ready), &[&format!("1:{}", 5 * count - 9)]);
+    bench.check(1, len("q", JobState::Ready), &[&format!("1:{}", 5 * count - 9)]);
 }
 
 /// Bodies that differ in their last byte are compared as a whole.
@@ -86,7 +86,7 @@ fn what_is_too_much_for_one_reply_or_one_step_is_refused() {
     bench.take_events();
     bench.check(1, find, &["1:ERR"]);
     bench.check(1, remove, &["1:ERR"]);
-    bench.check(1, len("q", State::Ready), &["1:10001"]);
+    bench.check(1, len("q", JobState::Ready), &["1:10001"]);
     bench.check(1, Request::DeleteEqual { queue, body, from, count: 10_000 }, &["1:10000"]);
 
     let large = vec![b'y'; 4 << 20];

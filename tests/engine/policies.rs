@@ -1,11 +1,11 @@
 //! What is set for a queue: policies of new jobs, limits, rates, pauses.
 
+use delayd::engine::journal_room::{Flow, Room};
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::queue_settings::QueueSettings;
 use delayd::engine::model::request::{
-    Add, Direction, Nack, Request, Reserve, State, Taken, Wait, When,
+    Add, Direction, JobState, Nack, Request, Reserve, Taken, Wait, When,
 };
-use delayd::engine::room::{Flow, Room};
 use delayd::engine::{Engine, Facts, Loader, Outcome};
 use delayd::ids::{QueueNo, Token};
 use delayd::limits::DROPPED_PER_TURN;
@@ -222,7 +222,7 @@ fn bury(bench: &mut Bench, count: u32) {
 }
 
 fn dead_count(bench: &mut Bench) -> u64 {
-    bench.ask(8, len("q", State::Dead));
+    bench.ask(8, len("q", JobState::Dead));
     let expect_events = bench.take_events();
     expect_events[0][2..].parse().expect("a number")
 }
@@ -251,11 +251,11 @@ fn a_lower_dead_max_holds_from_its_reply_on() {
     let tokens = bench.tokens.split_off(bench.tokens.len() - 30);
     let nacks = tokens.iter().map(|(id, token)| {
         let nack = Nack { id: id.as_bytes(), token: *token, ..nack() };
-        [Request::Nack(nack), len("q", State::Dead)]
+        [Request::Nack(nack), len("q", JobState::Dead)]
     });
     let requests: Vec<Request<'_>> = nacks.flatten().collect();
     bench.take_events();
-    assert!(matches!(bench.transact(1, &requests), Begun::Begun(_)));
+    assert!(matches!(bench.transact(1, &requests), TransactionBegun::Begun(_)));
     let expect_events = bench.take_events();
     assert!(expect_events.iter().all(|said| said == "1:1" || said == "1:10"), "{expect_events:?}");
     // What is set for it is gone: the default is more, so nothing comes back.
@@ -275,8 +275,8 @@ fn a_lower_dead_max_holds_at_once_in_a_transaction() {
     let mut bench = Bench::new();
     bury(&mut bench, 5_000);
     let lowered = |max| set(move |to| to.dead_max = Some(max));
-    let begun = bench.transact(1, &[lowered(10), len("q", State::Dead), lowered(9)]);
-    let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
+    let begun = bench.transact(1, &[lowered(10), len("q", JobState::Dead), lowered(9)]);
+    let TransactionBegun::Begun(needs) = begun else { panic!("{begun:?}") };
     assert!(needs.entries >= 4_990, "{needs:?}");
     bench.expect_events(&["1:ok", "1:10", "1:ok"]);
     assert_eq!(dead_count(&mut bench), 9);
@@ -315,7 +315,7 @@ fn too_many_dead_jobs_of_an_old_journal_leave_in_slices() {
     bench.engine.recovered();
     assert!(bench.advance(300));
     while bench.advance(300) {}
-    bench.check(1, len("q", State::Dead), &["1:10"]);
+    bench.check(1, len("q", JobState::Dead), &["1:10"]);
 }
 
 #[test]

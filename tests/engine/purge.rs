@@ -1,6 +1,6 @@
 //! PURGE: gone at once, with one fact; freed in slices.
 
-use delayd::engine::model::request::{Request, Scan, State, Wait, When};
+use delayd::engine::model::request::{JobState, Request, Scan, Wait, When};
 use delayd::engine::model::walk::Cursor;
 use delayd::engine::{Engine, Loader, Outcome, Settings};
 
@@ -45,7 +45,7 @@ fn without_a_state_all_but_leased_ones_go_and_ids_are_free_at_once() {
         bench.check(1, Request::Add(job("q", id, delay_ms)), &[&format!("1:{id}")]);
     }
     bench.check(1, peek("q", 9), &["1:r1 x w d1"]);
-    let state = Some(State::Ready);
+    let state = Some(JobState::Ready);
     bench.ask(1, Request::Scan(Scan { state, ..Scan::new(queue("q"), Cursor::BEGIN, 9) }));
     let expect_events = bench.take_events().remove(0);
     let mut seen: Vec<&str> = expect_events[2..].split(' ').collect();
@@ -105,7 +105,7 @@ fn purging_again_removing_and_renaming_while_it_is_being_freed() {
     bench.add(job("q", "a", 1_000));
     bench.check(1, rename("q", "r"), &["1:ok"]);
     bench.advance(100);
-    bench.check(1, len("r", State::Delayed), &["1:1"]);
+    bench.check(1, len("r", JobState::Delayed), &["1:1"]);
     bench.check(1, remove(&[b"r"]), &["1:1"]);
     bench.at(10);
     let left = bench.engine.memory_bytes() - empty;
@@ -149,7 +149,7 @@ fn no_turn_takes_more_than_its_budget() {
 fn a_base_file_holds_what_was_purged_after_it_was_begun_and_nothing_of_before() {
     let mut bench = Bench::new();
     all_states(&mut bench);
-    bench.check(1, purge_state("q", State::Ready), &["1:2"]);
+    bench.check(1, purge_state("q", JobState::Ready), &["1:2"]);
     bench.add(job("q", "r1", 0));
     bench.nack(1, "l", |nack| nack.uncounted = true);
     bench.take_events();

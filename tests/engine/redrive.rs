@@ -1,8 +1,8 @@
 //! REDRIVE: dead jobs get another chance, in the order of death, in slices.
 
 use delayd::engine::Outcome;
-use delayd::engine::model::request::{Nack, Request, State, Wait, Which};
-use delayd::engine::room::{Flow, Room, SIZES};
+use delayd::engine::journal_room::{Flow, Room, SIZES};
+use delayd::engine::model::request::{JobState, Nack, Request, Wait, Which};
 use delayd::ids::ClientId;
 
 use crate::engine::bench::*;
@@ -70,8 +70,8 @@ fn waiters_are_served_slice_by_slice_and_what_dies_again_stays_dead() {
     );
     bench.expect_events(&["1:5000"]);
     assert_eq!(slices, 4, "1,024 in a turn");
-    bench.check(1, len("q", State::Dead), &["1:4"]);
-    bench.check(1, len("q", State::Ready), &["1:4995"]);
+    bench.check(1, len("q", JobState::Dead), &["1:4"]);
+    bench.check(1, len("q", JobState::Ready), &["1:4995"]);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_was_moved_stays_moved_when_the_client_goes_away() {
     assert_eq!(bench.ask(1, Request::Redrive(redrive("q", ALL))), Outcome::Again);
     bench.closed(1);
     bench.at(10);
-    bench.check(2, len("q", State::Dead), &["2:976"]);
+    bench.check(2, len("q", JobState::Dead), &["2:976"]);
     // The same number in the next connection's first request begins anew.
     bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:976"]);
 }
@@ -101,7 +101,7 @@ fn without_room_it_tells_how_many_were_moved() {
     let moved: u64 = expect_events[0][2..].parse().expect("a number");
     assert!((2..100).contains(&moved), "{moved} of facts of 30 bytes each");
     bench.flow(Flow::default());
-    bench.check(1, len("q", State::Dead), &[&format!("1:{}", 976 - moved)]);
+    bench.check(1, len("q", JobState::Dead), &[&format!("1:{}", 976 - moved)]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn in_a_transaction_it_is_done_at_once_and_bounded_before() {
     bury_many(&mut bench, 3_000);
     let of = |which| Request::Redrive(redrive("q", which));
     let entries = |begun| match begun {
-        Begun::Begun(needs) => needs.entries,
+        TransactionBegun::Begun(needs) => needs.entries,
         begun => panic!("{begun:?}"),
     };
     assert_eq!(entries(bench.transact(1, &[of(Which::Oldest(Some(5)))])), 6);

@@ -1,7 +1,7 @@
 //! What was wrong once, each with its story.
 
 use delayd::engine::Outcome;
-use delayd::engine::model::request::{Request, Side, State, Taken, Wait};
+use delayd::engine::model::request::{JobState, Request, Side, Taken, Wait};
 use delayd::ids::Db;
 
 use crate::engine::bench::*;
@@ -43,8 +43,8 @@ fn a_backoff_of_zero_after_a_lost_lease_is_due_in_the_same_sweep() {
         assert!(!bench.advance(100_000));
     }
     bench.take_events();
-    bench.check(3, len("q", State::Ready), &["3:200"]);
-    bench.check(3, len("q", State::Delayed), &["3:0"]);
+    bench.check(3, len("q", JobState::Ready), &["3:200"]);
+    bench.check(3, len("q", JobState::Delayed), &["3:0"]);
 }
 
 /// 300 jobs past their TTL stood before a live one. RESERVE removed 256 of them, then began to wait
@@ -272,4 +272,24 @@ fn the_longest_unused_queue_is_forgotten_first() {
     assert_eq!(bench.engine.named_count(), 1);
     bench.at(119_000);
     assert_eq!(bench.engine.named_count(), 0);
+}
+
+/// A client waited in BLMOVE from the queue that is renamed, and its job fell due in the very millisecond: what it moved made
+/// the queue of the new name, which RENAME had looked for before. Two queues had one name then, and the jobs of one were
+/// out of reach.
+#[test]
+fn a_queue_is_renamed_over_one_that_a_waiter_makes_in_the_same_instant() {
+    let mut bench = Bench::new();
+    bench.add(job("q", "first", 100));
+    bench.add(job("q", "second", 500));
+    bench.ask(1, rotate("q", "r", (Side::Left, Side::Right), Wait::Forever));
+    bench.at_ms = 100;
+    bench.ask(2, rename("q", "r"));
+    bench.expect_events(&["1:body", "2:ok"]);
+    assert_eq!(bench.engine.named_count(), 1, "one queue of that name");
+    bench.check(2, get("r", "second"), &["2:delayed due 500 attempt 0"]);
+    bench.check(2, len("r", JobState::Ready), &["2:0"]);
+    bench.replayed();
+    bench.check(2, remove(&[b"r"]), &["2:1"]);
+    bench.check(2, remove(&[b"r"]), &["2:0"]);
 }

@@ -1,7 +1,7 @@
 //! What the journal allows: room, hand-offs held back, a full stop.
 
-use delayd::engine::model::request::{Add, Push, Request, Side, State, Wait, When};
-use delayd::engine::room::{Flow, Room, SIZES};
+use delayd::engine::journal_room::{Flow, Room, SIZES};
+use delayd::engine::model::request::{Add, JobState, Push, Request, Side, Wait, When};
 use delayd::error::Misconf;
 use delayd::time::Millis;
 
@@ -37,7 +37,7 @@ fn an_orderly_stop_ends_when_nothing_can_be_recorded() {
     bench.flow(stopped());
     bench.closed(1);
     assert!(bench.end_bound());
-    bench.check(9, len("q", State::Leased), &["9:1"]);
+    bench.check(9, len("q", JobState::Leased), &["9:1"]);
 }
 
 #[test]
@@ -190,7 +190,8 @@ fn the_next_base_never_becomes_larger_than_it_may() {
             let bodies: Vec<&[u8]> = vec![&body; rng.random_range(1..5)];
             if rng.random_ratio(1, 8) {
                 let pushes = vec![push(name, Side::Right, &bodies); 2];
-                refused += u32::from(matches!(bench.transact(1, &pushes), Begun::Refused(_)));
+                refused +=
+                    u32::from(matches!(bench.transact(1, &pushes), TransactionBegun::Refused(_)));
             }
             let request = match rng.random_range(0..4) {
                 0 => Request::Push(push_of(name, &bodies)),

@@ -2,8 +2,8 @@
 //! the rows of the table of other queues' troubles are named.
 
 use delayd::calendar::Zones;
-use delayd::engine::model::request::{Request, State, Wait};
-use delayd::engine::room::{Flow, Room};
+use delayd::engine::journal_room::{Flow, Room};
+use delayd::engine::model::request::{JobState, Request, Wait};
 
 use crate::engine::bench::*;
 use crate::engine::follow::changed;
@@ -232,7 +232,7 @@ mod overlap {
         // by then, and the next one is made.
         lease(&mut bench, 5 * MIN);
         bench.at(95 * MIN);
-        bench.check(2, len("q", State::Dead), &["2:1"]);
+        bench.check(2, len("q", JobState::Dead), &["2:1"]);
         check_ready(&mut bench, &[95 * MIN]);
         let shown = bench.say("GET q n");
         assert!(shown.contains("made 2 missed 0 skipped 17 replaced 0 open 1"), "{shown}");
@@ -282,7 +282,7 @@ mod overlap {
         check_ready(&mut bench, &[2 * MIN]);
         bench.at(3 * MIN);
         check_ready(&mut bench, &[3 * MIN]);
-        bench.check(2, len("q", State::Leased), &["2:1"]);
+        bench.check(2, len("q", JobState::Leased), &["2:1"]);
         check(
             &mut bench,
             "GET q n",

@@ -1,7 +1,7 @@
 //! A process that stood still, and waiting by a clock that goes on evenly.
 
 use delayd::engine::Outcome;
-use delayd::engine::model::request::{Request, Reserve, Side, State, Wait};
+use delayd::engine::model::request::{JobState, Request, Reserve, Side, Wait};
 use delayd::time::Micros;
 
 use crate::engine::bench::*;
@@ -81,7 +81,7 @@ fn a_timer_that_was_cancelled_or_moved_in_time_is_not_handed_to_who_waits() {
         // Time passes, too.
         bench.at(1_001);
         bench.expect_events(&[expect_events]);
-        bench.check(2, len("q", State::Ready), &["2:1"]);
+        bench.check(2, len("q", JobState::Ready), &["2:1"]);
         all_heard(&mut bench);
         bench.at(1_002);
         bench.expect_events(&["9:other"]);
@@ -106,9 +106,9 @@ fn what_is_asked_for_after_a_standstill_is_taken_in_order_and_nobody_overtakes_w
     for wait in [Wait::No, Wait::Forever] {
         assert_eq!(bench.ask(1, pop(Q, wait)), Outcome::Again);
     }
-    assert_eq!(bench.begin_once(1, &[pop(Q, Wait::No)]), Begun::Again);
-    let reads = [len("q", State::Ready), cancel("q", "b", false)];
-    assert!(matches!(bench.transact(1, &reads), Begun::Begun(_)));
+    assert_eq!(bench.begin_once(1, &[pop(Q, Wait::No)]), TransactionBegun::Again);
+    let reads = [len("q", JobState::Ready), cancel("q", "b", false)];
+    assert!(matches!(bench.transact(1, &reads), TransactionBegun::Begun(_)));
     bench.expect_events(&["1:2", "1:ready"]);
     // Its deadline has passed, and a job was there for it before.
     bench.at(1_100);
@@ -152,9 +152,9 @@ fn leases_that_ended_before_or_end_after_are_as_ever() {
     bench.engine.backlog_read(bench.now());
     bench.check(2, get("q", "before"), &["9:before#2", "2:leased due 0 attempt 2 until 600"]);
     bench.at(9_999);
-    bench.check(2, len("other", State::Leased), &["2:1"]);
+    bench.check(2, len("other", JobState::Leased), &["2:1"]);
     bench.at(10_000);
-    bench.check(2, len("other", State::Leased), &["2:0"]);
+    bench.check(2, len("other", JobState::Leased), &["2:0"]);
 }
 
 #[test]

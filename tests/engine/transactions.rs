@@ -1,8 +1,8 @@
 //! Transactions: at one instant, to the end or not at all.
 
+use delayd::engine::journal_room::{Flow, Room, SIZES};
 use delayd::engine::model::queue_settings::{QueueSettings, Side};
-use delayd::engine::model::request::{Request, Reserve, State, Wait, Which};
-use delayd::engine::room::{Flow, Room, SIZES};
+use delayd::engine::model::request::{JobState, Request, Reserve, Wait, Which};
 use delayd::limits::{TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX};
 
 use crate::engine::bench::*;
@@ -47,7 +47,7 @@ fn places_are_counted_from_command_to_command() {
         other.add(job("q", "b", 1_000));
         other.take_events();
         let begun = other.transact(1, &[free.clone(), add("c")]);
-        assert!(matches!(begun, Begun::Begun(_)), "{free:?}: {begun:?}");
+        assert!(matches!(begun, TransactionBegun::Begun(_)), "{free:?}: {begun:?}");
         assert_eq!(other.take_events()[1], "1:c");
         assert!(other.refusal(1, &[free, add("d"), add("e"), add("f")]).starts_with("FULL"));
     }
@@ -84,7 +84,10 @@ fn without_memory_nothing_is_done() {
     assert_eq!(bench.take_events().len(), 2);
     // What adds nothing goes on.
     let all = Request::Reserve(reserve(Q, Wait::No, 10));
-    assert!(matches!(bench.transact(1, &[all, len("q", State::Leased)]), Begun::Begun(_)));
+    assert!(matches!(
+        bench.transact(1, &[all, len("q", JobState::Leased)]),
+        TransactionBegun::Begun(_)
+    ));
     assert!(bench.engine.memory_bytes() < 50_000);
 }
 
@@ -107,7 +110,7 @@ fn without_room_in_the_journal_nothing_is_done() {
     let refusal = bench.refusal(1, &moving);
     assert!(refusal.starts_with("MISCONF ") && refusal.contains("No space left"), "{refusal}");
     // One that needs no room.
-    assert!(matches!(bench.transact(1, &[len("q", State::Ready)]), Begun::Begun(_)));
+    assert!(matches!(bench.transact(1, &[len("q", JobState::Ready)]), TransactionBegun::Begun(_)));
     bench.expect_events(&["1:3"]);
     // Jobs are ended first, and use up what is there for all; the reserve is left for the other.
     let ids: &[&[u8]] = &[&[b'i'; 500]];
@@ -140,14 +143,14 @@ fn it_may_answer_so_much_and_no_more() {
     let refusal = bench.refusal(1, &pops);
     assert!(refusal.contains(&TRANSACTION_REPLY_BYTES_MAX.to_string()), "{refusal}");
     // Only the first five that are there: one aside, 32 MiB, less what frames them.
-    assert!(matches!(bench.begin(1, &pops[..4]), Begun::Begun(_)));
+    assert!(matches!(bench.begin(1, &pops[..4]), TransactionBegun::Begun(_)));
     bench.hand_off();
     let mut bench = Bench::new();
     // A body that it adds and reads again and again.
     let looks = vec![peek("q", 1); 6];
     let added = [&[push("q", RIGHT, &bodies)][..], &looks].concat();
     assert!(bench.refusal(1, &added).contains("replies"));
-    assert!(matches!(bench.transact(1, &added[..4]), Begun::Begun(_)));
+    assert!(matches!(bench.transact(1, &added[..4]), TransactionBegun::Begun(_)));
     // A queue whose jobs are small may be read often.
     let mut bench = Bench::new();
     for _ in 0..1_000 {
@@ -157,7 +160,7 @@ fn it_may_answer_so_much_and_no_more() {
     bench.take_events();
     let pops = vec![pop_q(); 1_000];
     let begun = bench.transact(1, &pops);
-    let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
+    let TransactionBegun::Begun(needs) = begun else { panic!("{begun:?}") };
     assert!(needs.reply_bytes < 2 << 20, "{needs:?}");
 }
 
@@ -170,12 +173,12 @@ fn it_may_look_at_so_many_entries_and_no_more() {
     }
     bench.take_events();
     let count_all = |n| vec![list("q"); n];
-    assert!(matches!(bench.transact(1, &count_all(5)), Begun::Begun(_)));
+    assert!(matches!(bench.transact(1, &count_all(5)), TransactionBegun::Begun(_)));
     let refusal = bench.refusal(1, &count_all(6));
-    assert!(refusal.contains(&format!("the most are {TRANSACTION_COST_MAX}")), "{refusal}");
+    assert!(refusal.contains(&format!("at most {TRANSACTION_COST_MAX} are allowed")), "{refusal}");
     // A short range of a long list costs little; what comes to another name with RENAME costs as much.
     let first = Request::Range { queue: queue("q"), start: 0, stop: 9 };
-    assert!(matches!(bench.transact(1, &vec![first; 1_000]), Begun::Begun(_)));
+    assert!(matches!(bench.transact(1, &vec![first; 1_000]), TransactionBegun::Begun(_)));
     let renamed = [vec![rename("q", "r")], vec![list("r"); 6]].concat();
     assert!(bench.refusal(1, &renamed).contains("entries"));
 }
@@ -212,7 +215,7 @@ fn jobs_past_their_ttl_use_no_room_of_later_commands() {
     bench.flow(Flow::Running { room: Room::of(bytes, 0) });
     // Binding a policy is among what an ADD is counted with.
     let begun = bench.transact(1, &[pop_q(), push("r", RIGHT, &[&[b'x'; 1_000]])]);
-    assert!(matches!(begun, Begun::Begun(_)), "{begun:?}");
+    assert!(matches!(begun, TransactionBegun::Begun(_)), "{begun:?}");
     assert_eq!(bench.take_events()[1], "1:1");
 }
 
@@ -248,7 +251,7 @@ fn what_redrive_and_nack_bring_counts_for_what_is_read() {
     let pops = vec![pop_q(); 5];
     let all = [vec![nack, redrive], pops].concat();
     assert!(bench.refusal(1, &all).contains("replies"));
-    assert!(matches!(bench.transact(1, &all[..5]), Begun::Begun(_)));
+    assert!(matches!(bench.transact(1, &all[..5]), TransactionBegun::Begun(_)));
     let expect_events = bench.take_events();
     assert_eq!(expect_events, ["1:1", "1:4", "1:a", "1:b", "1:c"]);
 }
@@ -259,7 +262,7 @@ fn what_reserve_and_extend_bring_among_the_leased_counts_for_what_is_read() {
     let body = vec![b'x'; 8 << 20];
     let leased = |count| Request::Peek {
         queue: queue("q"),
-        state: Some(State::Leased),
+        state: Some(JobState::Leased),
         count,
         newest: false,
     };
@@ -271,7 +274,7 @@ fn what_reserve_and_extend_bring_among_the_leased_counts_for_what_is_read() {
     let taking = Request::Reserve(reserve(Q, Wait::No, 1));
     let all = [vec![taking], vec![leased(1); 6]].concat();
     assert!(bench.refusal(1, &all).contains("replies"));
-    assert!(matches!(bench.transact(1, &all[..4]), Begun::Begun(_)));
+    assert!(matches!(bench.transact(1, &all[..4]), TransactionBegun::Begun(_)));
     assert_eq!(bench.take_events(), ["1:large#1", "1:large", "1:large", "1:large"]);
     // Where it is not known which of two queues it is, too.
     let mut bench = Bench::new();
@@ -292,10 +295,10 @@ fn what_reserve_and_extend_bring_among_the_leased_counts_for_what_is_read() {
     let extend = Request::Extend { queue: queue("q"), id: b"small", token, lease_ms };
     let all = [vec![extend], vec![leased(1); 6]].concat();
     assert!(bench.refusal(1, &all).contains("replies"));
-    assert!(matches!(bench.transact(1, &all[..4]), Begun::Begun(_)));
+    assert!(matches!(bench.transact(1, &all[..4]), TransactionBegun::Begun(_)));
     assert_eq!(bench.take_events()[1..], ["1:large", "1:large", "1:large"]);
 }
 
 fn peek_r() -> Request<'static> {
-    Request::Peek { queue: queue("r"), state: Some(State::Leased), count: 1, newest: false }
+    Request::Peek { queue: queue("r"), state: Some(JobState::Leased), count: 1, newest: false }
 }

@@ -3,7 +3,7 @@
 //!
 //! `DELAYD_SEED=17 cargo test --test pure walks` runs one seed again.
 
-use crate::engine::bench::{BEGIN_MS, Begun, Bench, job, queue};
+use crate::engine::bench::{BEGIN_MS, Bench, TransactionBegun, job, queue};
 use crate::support::lossy::Lossy;
 use crate::support::seeds::{Seen, for_each_seed};
 use delayd::engine::model::across::{Order, Queues};
@@ -406,7 +406,7 @@ fn a_list_in_a_transaction_never_ends_early_without_a_word() {
     let list = Request::Schedule(Scheduling::List { queue, after, pattern, count: 10 });
     while bench.ask(1, list.clone()) == Outcome::Again {}
     bench.expect_events(&["1:last active"]);
-    assert!(matches!(bench.transact(1, &[list]), Begun::Begun(_)));
+    assert!(matches!(bench.transact(1, &[list]), TransactionBegun::Begun(_)));
     bench.expect_events(&["1:ERR"]);
 }
 

@@ -1,7 +1,7 @@
 //! What whoever watches the server sees of all queues together.
 
 use delayd::engine::model::request::{Request, Wait};
-use delayd::engine::watch::survey::{Oldest, Walk};
+use delayd::engine::observe::survey::{Oldest, QueueWalk};
 
 use crate::engine::bench::*;
 
@@ -54,7 +54,7 @@ fn a_hand_off_that_went_back_is_counted_beside_the_others() {
     // A counter that is read twice must not have gone down in between.
     let now = bench.now();
     let mut handed = None;
-    bench.engine.walk(Walk::default(), 9, now, |queue| {
+    bench.engine.walk(QueueWalk::default(), 9, now, |queue| {
         handed = Some((queue.stats.totals.delivered, queue.returned));
     });
     assert_eq!(handed, Some((1, 1)));
@@ -92,7 +92,7 @@ fn the_oldest_ready_job_of_all_queues_is_found_slice_by_slice() {
         bench.add(job(queue, "x", due));
     }
     bench.at(50);
-    let (mut walk, mut oldest, mut slices) = (Some(Walk::default()), None, 0);
+    let (mut walk, mut oldest, mut slices) = (Some(QueueWalk::default()), None, 0);
     while let Some(from) = walk {
         let (due, next) = bench.engine.oldest_ready(from, 2);
         oldest = oldest.into_iter().chain(due).min();
@@ -100,7 +100,7 @@ fn the_oldest_ready_job_of_all_queues_is_found_slice_by_slice() {
     }
     assert_eq!((oldest.map(|due| due.0 - BEGIN_MS), slices), (Some(20), 3));
     let (now, mut seen) = (bench.now(), Vec::new());
-    let next = bench.engine.walk(Walk::default(), 3, now, |queue| {
+    let next = bench.engine.walk(QueueWalk::default(), 3, now, |queue| {
         let due = queue.stats.next_due.map(|due| due.0 - BEGIN_MS);
         seen.push((queue.name.to_vec(), queue.stats.oldest_ready_age_ms, due));
     });

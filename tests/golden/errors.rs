@@ -8,18 +8,8 @@ use crate::support::source::{code, source};
 
 /// First words of error replies.
 const CLASSES: [&str; 12] = [
-    "ERR ",
-    "EXECABORT ",
-    "LOADING ",
-    "MASTERDOWN ",
-    "MISCONF ",
-    "NOPROTO ",
-    "NOSCRIPT ",
-    "NOTBUSY ",
-    "READONLY ",
-    "UNBLOCKED ",
-    "WRONGPASS ",
-    "WRONGTYPE ",
+    "ERR ", "EXECABORT ", "LOADING ", "MASTERDOWN ", "MISCONF ", "NOPROTO ", "NOSCRIPT ",
+    "NOTBUSY ", "READONLY ", "UNBLOCKED ", "WRONGPASS ", "WRONGTYPE ",
 ];
 
 /// Files all of whose texts are errors, or ends of errors.
@@ -35,25 +25,28 @@ const UNSEEN: [(&str, &str); 24] = [
     ("names matches, and a transaction", "10,001 schedules, and tests/engine/walks.rs shows it"),
     ("KEYS would answer with more than", "16 MiB of names"),
     ("the reply would have more than", "16 MiB of bodies, and tests/engine/lists.rs shows it"),
-    ("jobs are equal; name a", "10,001 jobs, and tests/engine/lists.rs shows it"),
-    ("names; the most are", "1,001 arguments"),
+    ("jobs are equal; give a", "10,001 jobs, and tests/engine/lists.rs shows it"),
+    ("names; at most", "1,001 arguments"),
     ("ERR the pattern has", "1,025 bytes, and tests/server/bounds.rs shows it"),
-    ("patterns; the most are", "257 arguments, and tests/server/bounds.rs shows it"),
-    ("came with {count} arguments", "65,537 arguments, and tests/server/bounds.rs shows it"),
+    ("patterns; at most", "257 arguments, and tests/server/bounds.rs shows it"),
+    ("has {count} arguments", "65,537 arguments, and tests/server/bounds.rs shows it"),
     ("a transaction holds at most {TRANSACTION_ARGUMENTS_MAX}", "262,145 arguments"),
-    ("a connection watches at most", "10,001 names, and tests/server/session.rs shows it"),
-    ("its client may come to hold", "16 MiB of jobs, and tests/server/bounds.rs shows it"),
+    ("a connection can watch at most", "10,001 names, and tests/server/session.rs shows it"),
+    ("its client may hold", "16 MiB of jobs, and tests/server/bounds.rs shows it"),
     ("ERR {own} subscriptions and", "16,385 names"),
     ("ERR the patterns of all clients cost", "4 MiB of patterns, and src/pubsub/mod.rs shows it"),
     ("ERR comparing the pattern with all", "8 MiB of channels, and src/pubsub/mod.rs shows it"),
-    ("ERR all clients have subscribed to", "262,145 names"),
+    ("ERR all clients together are subscribed to", "262,145 names"),
     ("TOOLARGE the answer may have", "over HTTP only, and tests/program/handed_over.rs shows it"),
-    ("ERR BOUND is not to be had over HTTP", "over HTTP only, and tests/program/handed_over.rs"),
+    ("ERR BOUND is not available over HTTP", "over HTTP only, and tests/program/handed_over.rs"),
     (
-        "ERR not all nodes of the cluster know",
+        "ERR not all nodes of the cluster support",
         "an older node, and tests/engine/schedules.rs shows it",
     ),
-    ("with SCHEDULES it is at most", "501 schedules, and tests/engine/schedules_life.rs shows it"),
+    (
+        "with SCHEDULES it can be at most",
+        "501 schedules, and tests/engine/schedules_life.rs shows it",
+    ),
 ];
 
 pub fn every_error_has_a_transcript(seen: &BTreeSet<String>) {

@@ -39,14 +39,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use delayd::config::Config;
-use delayd::engine::room::{Flow, Room};
+use delayd::engine::journal_room::{Flow, Room};
 use delayd::error::Misconf;
 use delayd::server::in_memory::{FarEnd, InMemory};
-use delayd::session::Standing;
+use delayd::session::NodeStanding;
 use delayd::time::{Micros, Millis};
 
-use crate::golden::shown::{self, Value};
+use crate::golden::shown;
 use crate::support::cluster_view;
+use delayd::tools::reply::Reply;
 
 /// Transcripts of the protocol itself: replies are shown as they are on the wire.
 const ON_THE_WIRE: [&str; 2] = ["framing.txt", "hello.txt"];
@@ -398,26 +399,28 @@ impl<'f> Play<'f> {
     }
 
     fn replies(&mut self, received: &[u8]) -> Vec<Item> {
-        let mut values = shown::parse(received, self.resp3);
-        self.errors.extend(values.iter().flat_map(Value::errors));
+        let mut replies = shown::parse(received, self.resp3);
+        self.errors.extend(replies.iter().flat_map(shown::errors));
         if ON_THE_WIRE.contains(&self.file) {
-            return values.iter().flat_map(Value::wire).map(Item::said).collect();
+            return replies.iter().flat_map(shown::wire).map(Item::said).collect();
         }
-        if !values.is_empty() {
+        if !replies.is_empty() {
             if let Some(names) = self.fields.take() {
-                values = values.iter().map(|value| value.only(&names)).collect();
-                let text: String = values.iter().flat_map(Value::lines).collect();
+                replies = replies.iter().map(|reply| shown::only(reply, &names)).collect();
+                let text: String = replies.iter().flat_map(shown::lines).collect();
                 for name in names {
                     assert!(text.contains(&name), "{}:{}: no field {name}", self.file, self.number);
                 }
             }
             if std::mem::take(&mut self.length_only) {
-                values = values.iter().map(Value::length_only).collect();
+                replies = replies.iter().map(shown::length_only).collect();
             }
         }
-        let item =
-            |value: &Value| Item { lines: value.lines(), in_resp2: value.in_resp2().lines() };
-        values.iter().map(item).collect()
+        let item = |reply: &Reply| {
+            let in_resp2 = shown::lines(&shown::in_resp2(reply));
+            Item { lines: shown::lines(reply), in_resp2 }
+        };
+        replies.iter().map(item).collect()
     }
 }
 
@@ -451,15 +454,15 @@ fn flow_of(word: &str) -> Option<Flow> {
     })
 }
 
-fn standing_of(words: &str) -> Option<Standing> {
+fn standing_of(words: &str) -> Option<NodeStanding> {
     Some(match words {
-        "serving" => Standing::Serving,
-        "loading" => Standing::Loading,
-        "following" => Standing::Following { reads: true, is_led: true },
-        "blind" => Standing::Following { reads: false, is_led: true },
-        "leaderless" => Standing::Following { reads: false, is_led: false },
-        "down" => Standing::Down,
-        _ => Standing::Forming { missing: words.strip_prefix("forming ")?.into() },
+        "serving" => NodeStanding::Serving,
+        "loading" => NodeStanding::Loading,
+        "following" => NodeStanding::Following { reads: true, is_led: true },
+        "blind" => NodeStanding::Following { reads: false, is_led: true },
+        "leaderless" => NodeStanding::Following { reads: false, is_led: false },
+        "down" => NodeStanding::Down,
+        _ => NodeStanding::Forming { missing: words.strip_prefix("forming ")?.into() },
     })
 }
 

@@ -1,5 +1,5 @@
-//! Replies as lines for people, as redis-cli prints them; what does not fit there is said differently, so
-//! that two replies which differ are shown differently.
+//! Replies as lines for people, as the program prints them (`delayd call`); what does not fit there is said
+//! differently, so that two replies which differ are shown differently.
 //!
 //! ```text
 //! "mail"                       (integer) -1      OK      (error) ERR no      (nil)
@@ -12,6 +12,8 @@
 //! On the wire the same is `$4 mail`, `:-1`: a header and its bytes share a line, and what is inside an
 //! aggregate is indented.
 
+use delayd::tools::reply::{Reply, Style, labelled, line, numbered};
+
 /// More equal bytes, or equal lines, than this in a row are counted instead of shown.
 const RUN_MAX: usize = 40;
 const LINES_MAX: usize = 4;
@@ -21,37 +23,14 @@ const WIDTH: usize = 124;
 
 /// INFO's lines that say something about the machine and the loop, and nothing that users rely on.
 const MACHINE_FIELDS: [&str; 13] = [
-    "delayd_version",
-    "os",
-    "arch_bits",
-    "process_id",
-    "executable",
-    "used_memory_rss",
-    "used_memory_rss_human",
-    "mem_fragmentation_ratio",
-    "used_cpu_sys",
-    "used_cpu_user",
-    "used_cpu_sys_main_thread",
-    "used_cpu_user_main_thread",
-    "turns",
+    "delayd_version", "os", "arch_bits", "process_id", "executable", "used_memory_rss",
+    "used_memory_rss_human", "mem_fragmentation_ratio", "used_cpu_sys", "used_cpu_user",
+    "used_cpu_sys_main_thread", "used_cpu_user_main_thread", "turns",
 ];
 
-/// A reply.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Value {
-    /// A line that begins with this mark: a status, an error, a number and what else RESP3 has.
-    Line(u8, Vec<u8>),
-    Bulk(Vec<u8>),
-    /// With its format, as `txt:`.
-    Verbatim(Vec<u8>),
-    NilBulk,
-    NilArray,
-    /// Beginning with this mark; of a map keys and values in turn.
-    Many(u8, Vec<Value>),
-    /// Some fields of a map.
-    Fields(Vec<(String, Value)>),
-    NoResp(Vec<u8>),
-}
+/// Marks of what is no reply: some fields of a map, names and values in turn; and bytes that are none.
+const FIELDS: u8 = b'=';
+const NO_RESP: u8 = b'?';
 
 /// Bytes as ASCII: unprintable ones and a blank at the end as `\xNN`, long runs as `{x*99}`.
 pub fn escaped(bytes: &[u8]) -> String {
@@ -76,43 +55,33 @@ pub fn escaped(bytes: &[u8]) -> String {
 }
 
 /// The replies that these bytes are. RESP3 has one nil.
-pub fn parse(mut bytes: &[u8], resp3: bool) -> Vec<Value> {
-    let mut values = Vec::new();
+pub fn parse(mut bytes: &[u8], resp3: bool) -> Vec<Reply> {
+    let mut replies = Vec::new();
     while !bytes.is_empty() {
-        let value = value(&mut bytes, resp3)
-            .unwrap_or_else(|| Value::NoResp(std::mem::take(&mut bytes).to_vec()));
-        values.push(value);
+        let begin = bytes;
+        replies.push(match Reply::read(&mut bytes) {
+            Ok(reply) => adjusted(reply, resp3),
+            Err(_) => {
+                bytes = &[];
+                Reply::Line(NO_RESP, begin.to_vec())
+            }
+        });
     }
-    values
+    replies
 }
 
-fn value(rest: &mut &[u8], resp3: bool) -> Option<Value> {
-    let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
-    let (header, mut after) = (&rest[..end], &rest[end + 2..]);
-    let (mark, text) = header.split_first()?;
-    let length = || std::str::from_utf8(text).ok()?.parse::<i64>().ok();
-    let value = match mark {
-        b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => Value::Line(*mark, text.to_vec()),
-        b'$' | b'*' if resp3 && length()? == -1 => Value::Line(*mark, text.to_vec()),
-        b'$' if length()? == -1 => Value::NilBulk,
-        b'*' if length()? == -1 => Value::NilArray,
-        b'$' | b'=' => {
-            let length = usize::try_from(length()?).ok()?;
-            let body = after.get(..length).filter(|_| after[length..].starts_with(b"\r\n"))?;
-            let body = without_machine(body);
-            after = &after[length + 2..];
-            if *mark == b'$' { Value::Bulk(body) } else { Value::Verbatim(body) }
+/// Without what differs from machine to machine; nils of RESP2 stand out in RESP3.
+fn adjusted(reply: Reply, resp3: bool) -> Reply {
+    match reply {
+        Reply::Nil if resp3 => Reply::Line(b'$', b"-1".into()),
+        Reply::NilArray if resp3 => Reply::Line(b'*', b"-1".into()),
+        Reply::Text(text) => Reply::Text(without_machine(&text)),
+        Reply::Verbatim(text) => Reply::Verbatim(without_machine(&text)),
+        Reply::Many(mark, items) => {
+            Reply::Many(mark, items.into_iter().map(|item| adjusted(item, resp3)).collect())
         }
-        b'*' | b'%' | b'~' | b'>' => {
-            let count = length()? * if *mark == b'%' { 2 } else { 1 };
-            let values =
-                (0..count).map(|_| self::value(&mut after, resp3)).collect::<Option<_>>()?;
-            Value::Many(*mark, values)
-        }
-        _ => return None,
-    };
-    *rest = after;
-    Some(value)
+        other => other,
+    }
 }
 
 fn without_machine(body: &[u8]) -> Vec<u8> {
@@ -125,110 +94,143 @@ fn without_machine(body: &[u8]) -> Vec<u8> {
     body.split_inclusive(|byte| *byte == b'\n').flat_map(hide).collect()
 }
 
-impl Value {
-    /// What this reply is to a client that speaks RESP2, if it is the same as far as RESP2 can say it.
-    pub fn in_resp2(&self) -> Value {
-        let all = |values: &[Value]| values.iter().map(Value::in_resp2).collect();
-        match self {
-            Value::Line(b'_', _) => Value::NilBulk,
-            Value::Line(b',' | b'(', number) => Value::Bulk(number.clone()),
-            Value::Line(b'#', is) => Value::Line(b':', if is == b"t" { b"1" } else { b"0" }.into()),
-            Value::Verbatim(text) => Value::Bulk(text[4..].to_vec()),
-            Value::Many(_, values) => Value::Many(b'*', all(values)),
-            Value::Fields(fields) => {
-                let field = |(name, value): &(String, Value)| (name.clone(), value.in_resp2());
-                Value::Fields(fields.iter().map(field).collect())
-            }
-            same => same.clone(),
+/// What this reply is to a client that speaks RESP2, if it is the same as far as RESP2 can say it.
+pub fn in_resp2(reply: &Reply) -> Reply {
+    match reply {
+        Reply::Line(b'_', _) => Reply::Nil,
+        Reply::Line(b',' | b'(', number) => Reply::Text(number.clone()),
+        Reply::Line(b'#', is) => Reply::Line(b':', if is == b"t" { b"1" } else { b"0" }.into()),
+        Reply::Verbatim(text) => Reply::Text(text[4..].to_vec()),
+        Reply::Many(mark, items) => {
+            let mark = if *mark == FIELDS { FIELDS } else { b'*' };
+            Reply::Many(mark, items.iter().map(in_resp2).collect())
+        }
+        same => same.clone(),
+    }
+}
+
+/// The texts of all errors in it.
+pub fn errors(reply: &Reply) -> Vec<String> {
+    match reply {
+        Reply::Line(b'-', text) => vec![escaped(text)],
+        other => other.items().iter().flat_map(errors).collect(),
+    }
+}
+
+/// Only the named fields: of maps, of arrays that are maps, of all elements of other arrays, and of text with
+/// lines `name:value` or words `name=value`.
+pub fn only(reply: &Reply, names: &[String]) -> Reply {
+    let is_map = |mark: u8, items: &[Reply]| {
+        let named = |key: &Reply| matches!(key, Reply::Text(key) if has(names, key));
+        mark == b'%' || items.len().is_multiple_of(2) && items.iter().step_by(2).any(named)
+    };
+    match reply {
+        Reply::Many(mark, items) if is_map(*mark, items) => {
+            let field = |name: &String| {
+                let key = Reply::Text(name.as_bytes().into());
+                items.chunks(2).find(|pair| pair[0] == key)
+            };
+            Reply::Many(FIELDS, names.iter().filter_map(field).flatten().cloned().collect())
+        }
+        Reply::Many(mark, items) => {
+            Reply::Many(*mark, items.iter().map(|item| only(item, names)).collect())
+        }
+        Reply::Text(text) => Reply::Text(only_text(text, names)),
+        Reply::Verbatim(text) => {
+            Reply::Verbatim([&text[..4], &only_text(&text[4..], names)].concat())
+        }
+        other => other.clone(),
+    }
+}
+
+/// A string that is drawn: only its length.
+pub fn length_only(reply: &Reply) -> Reply {
+    match reply {
+        Reply::Text(text) => Reply::Text(format!("<{} bytes>", text.len()).into_bytes()),
+        other => other.clone(),
+    }
+}
+
+/// As the program prints it, in fewer lines.
+pub fn lines(reply: &Reply) -> Vec<String> {
+    reply.lines_in(&Transcript)
+}
+
+/// As it is on the wire, a line for each of RESP's.
+pub fn wire(reply: &Reply) -> Vec<String> {
+    match reply {
+        Reply::Line(NO_RESP, _) => lines(reply),
+        Reply::Line(mark, text) => vec![format!("{}{}", char::from(*mark), escaped(text))],
+        Reply::Text(text) => wire_text('$', text),
+        Reply::Verbatim(text) => wire_text('=', text),
+        Reply::Nil => vec!["$-1".to_owned()],
+        Reply::NilArray => vec!["*-1".to_owned()],
+        Reply::Many(mark, items) => {
+            let count = items.len() / if *mark == b'%' { 2 } else { 1 };
+            let inside = items.iter().flat_map(wire).map(|line| format!("  {line}"));
+            [format!("{}{count}", char::from(*mark))].into_iter().chain(inside).collect()
+        }
+    }
+}
+
+/// What transcripts say otherwise than a terminal.
+struct Transcript;
+
+impl Style for Transcript {
+    fn printable(&self, text: &[u8]) -> String {
+        escaped(text)
+    }
+
+    fn line(&self, mark: u8, text: &[u8]) -> String {
+        match mark {
+            NO_RESP => format!("no RESP: {}", escaped(text)),
+            b'$' | b'*' | b'(' => format!("{}{}", char::from(mark), escaped(text)),
+            mark => line(self, mark, text),
         }
     }
 
-    /// The texts of all errors in it.
-    pub fn errors(&self) -> Vec<String> {
-        match self {
-            Value::Line(b'-', text) => vec![escaped(text)],
-            Value::Many(_, values) => values.iter().flat_map(Value::errors).collect(),
-            _ => Vec::new(),
-        }
+    fn text(&self, text: &[u8]) -> Vec<String> {
+        text_lines("", text)
     }
 
-    /// Only the named fields: of maps, of arrays that are maps, of all elements of other arrays, and of text with
-    /// lines `name:value` or words `name=value`.
-    pub fn only(&self, names: &[String]) -> Value {
-        let is_map = |mark: u8, values: &[Value]| {
-            let named = |key: &Value| matches!(key, Value::Bulk(key) if has(names, key));
-            mark == b'%' || values.len().is_multiple_of(2) && values.iter().step_by(2).any(named)
-        };
-        match self {
-            Value::Many(mark, values) if is_map(*mark, values) => {
-                let field = |name: &String| {
-                    let is = |pair: &&[Value]| matches!(&pair[0], Value::Bulk(key) if key == name.as_bytes());
-                    let pair = values.chunks(2).find(is)?;
-                    Some((name.clone(), pair[1].clone()))
-                };
-                Value::Fields(names.iter().filter_map(field).collect())
-            }
-            Value::Many(mark, values) => {
-                Value::Many(*mark, values.iter().map(|value| value.only(names)).collect())
-            }
-            Value::Bulk(text) => Value::Bulk(only_text(text, names)),
-            Value::Verbatim(text) => {
-                Value::Verbatim([&text[..4], &only_text(&text[4..], names)].concat())
-            }
-            other => other.clone(),
-        }
+    fn verbatim(&self, text: &[u8]) -> Vec<String> {
+        text_lines("txt:", &text[4..])
     }
 
-    /// A string that is drawn: only its length.
-    pub fn length_only(&self) -> Value {
-        match self {
-            Value::Bulk(text) => Value::Bulk(format!("<{} bytes>", text.len()).into_bytes()),
-            other => other.clone(),
-        }
+    fn nil_array(&self) -> String {
+        "(nil array)".to_owned()
     }
 
-    /// As redis-cli prints it.
-    pub fn lines(&self) -> Vec<String> {
-        match self {
-            Value::Line(mark, text) => vec![match mark {
-                b'+' => escaped(text),
-                b'-' => format!("(error) {}", escaped(text)),
-                b':' => format!("(integer) {}", escaped(text)),
-                b',' => format!("(double) {}", escaped(text)),
-                b'_' => "(nil)".to_owned(),
-                b'#' if text == b"t" => "(true)".to_owned(),
-                b'#' => "(false)".to_owned(),
-                mark => format!("{}{}", char::from(*mark), escaped(text)),
-            }],
-            Value::Bulk(text) => text_lines("", text),
-            Value::Verbatim(text) => text_lines("txt:", &text[4..]),
-            Value::NilBulk => vec!["(nil)".to_owned()],
-            Value::NilArray => vec!["(nil array)".to_owned()],
-            Value::Many(mark, values) => many_lines(*mark, values),
-            Value::Fields(fields) => {
-                let field =
-                    |(name, value): &(String, Value)| labelled(&format!("{name} => "), value);
-                filled(fields.iter().map(field).collect(), &vec![false; fields.len()])
-            }
-            Value::NoResp(rest) => vec![format!("no RESP: {}", escaped(rest))],
+    fn many(&self, mark: u8, items: &[Reply]) -> Vec<String> {
+        if mark == FIELDS {
+            let field = |pair: &[Reply]| {
+                let Reply::Text(name) = &pair[0] else { panic!("a name: {pair:?}") };
+                let label = format!("{} => ", String::from_utf8_lossy(name));
+                labelled(self, &label, "", &pair[1])
+            };
+            let parts: Vec<Vec<String>> = items.chunks(2).map(field).collect();
+            let nested = vec![false; parts.len()];
+            return filled(parts, &nested);
         }
+        let parts = numbered(self, mark, items);
+        // HELP is easier to read line by line.
+        let is_status = |item: &Reply| matches!(item, Reply::Line(b'+', _));
+        if items.is_empty() || mark == b'*' && items.len() > 4 && items.iter().all(is_status) {
+            return parts.concat();
+        }
+        let each = if mark == b'%' { 2 } else { 1 };
+        let nests = |item: &Reply| matches!(item, Reply::Many(mark, items) if *mark != FIELDS && !items.is_empty());
+        let nested: Vec<bool> =
+            items.chunks(each).map(|element| element.iter().any(nests)).collect();
+        filled(parts, &nested)
     }
 
-    /// As it is on the wire, a line for each of RESP's.
-    pub fn wire(&self) -> Vec<String> {
-        match self {
-            Value::Line(mark, text) => vec![format!("{}{}", char::from(*mark), escaped(text))],
-            Value::Bulk(text) => wire_text('$', text),
-            Value::Verbatim(text) => wire_text('=', text),
-            Value::NilBulk => vec!["$-1".to_owned()],
-            Value::NilArray => vec!["*-1".to_owned()],
-            Value::Many(mark, values) => {
-                let count = values.len() / if *mark == b'%' { 2 } else { 1 };
-                let inside = values.iter().flat_map(Value::wire).map(|line| format!("  {line}"));
-                [format!("{}{count}", char::from(*mark))].into_iter().chain(inside).collect()
-            }
-            other => other.lines(),
-        }
+    fn label(&self, number: usize, _count: usize, sign: char) -> String {
+        format!("{number}{sign} ")
+    }
+
+    fn margin(&self, label: &str, key: &str) -> usize {
+        (label.chars().count() + key.chars().count()).min(8)
     }
 }
 
@@ -266,42 +268,6 @@ fn text_lines(mark: &str, text: &[u8]) -> Vec<String> {
     let shown = |part: &&[u8]| escaped(part.strip_suffix(b"\r\n").unwrap_or(part));
     let mut lines: Vec<String> = parts.iter().map(shown).collect();
     lines[0].insert_str(0, mark);
-    lines
-}
-
-fn many_lines(mark: u8, values: &[Value]) -> Vec<String> {
-    let (sign, name) = match mark {
-        b'*' => (')', "array"),
-        b'%' => ('#', "hash"),
-        b'~' => ('~', "set"),
-        _ => ('>', "push"),
-    };
-    if values.is_empty() {
-        return vec![format!("(empty {name})")];
-    }
-    let each = if mark == b'%' { 2 } else { 1 };
-    let numbered = |(at, element): (usize, &[Value])| {
-        let key = match element {
-            [key, _] => format!("{} => ", key.lines().join(" ")),
-            _ => String::new(),
-        };
-        labelled(&format!("{}{sign} {key}", at + 1), &element[each - 1])
-    };
-    let nests = |value: &Value| matches!(value, Value::Many(_, values) if !values.is_empty());
-    let nested: Vec<bool> = values.chunks(each).map(|element| element.iter().any(nests)).collect();
-    let parts: Vec<Vec<String>> = values.chunks(each).enumerate().map(numbered).collect();
-    // HELP is easier to read line by line.
-    let is_status = |value: &Value| matches!(value, Value::Line(b'+', _));
-    let is_help = mark == b'*' && values.len() > 4 && values.iter().all(is_status);
-    if is_help { parts.concat() } else { filled(parts, &nested) }
-}
-
-/// A label and a value beside it, the value's further lines below its first.
-fn labelled(label: &str, value: &Value) -> Vec<String> {
-    let mut lines = value.lines();
-    let indent = " ".repeat(label.chars().count().min(8));
-    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, &indent));
-    lines[0].insert_str(0, label);
     lines
 }
 

@@ -2,10 +2,10 @@
 
 use crate::support::lossy::Lossy;
 use delayd::ids::Index;
-use delayd::journal::record::Kind;
-use delayd::journal::state::{Members, Position};
+use delayd::journal::record::RecordKind;
+use delayd::journal::record::raft_state::{LogPosition, Members};
 use delayd::journal::{
-    Entry, JournalError, Log, LogOptions, LogReader, Opened, OwnedEntry, Storage,
+    JournalError, Log, LogOptions, LogReader, Opened, OwnedEntry, SegmentEntry, Storage,
 };
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -39,7 +39,7 @@ impl Maker {
         self.made += 1;
         let (index, first, now) = (self.next, self.first, Micros(self.made));
         (self.next, self.first) = (index.next(), first + u64::from(count));
-        OwnedEntry { kind: Kind::Facts, index, epoch: 1, node: 0, first, now, count, body }
+        OwnedEntry { kind: RecordKind::Facts, index, epoch: 1, node: 0, first, now, count, body }
     }
 
     /// A batch with a body of this size, of random bytes or few different ones.
@@ -64,7 +64,7 @@ impl Maker {
     }
 
     /// A batch without facts.
-    pub fn aside(&mut self, kind: Kind, bytes: usize) -> OwnedEntry {
+    pub fn aside(&mut self, kind: RecordKind, bytes: usize) -> OwnedEntry {
         let entry = self.sized(bytes);
         self.first = entry.first;
         OwnedEntry { kind, node: 7, count: 0, ..entry }
@@ -79,7 +79,7 @@ impl Maker {
 
 /// Appends these in one call.
 pub fn append<S: Storage>(log: &mut Log<S>, entries: &[OwnedEntry]) -> std::io::Result<()> {
-    let entries: Vec<Entry<'_>> = entries.iter().map(OwnedEntry::entry).collect();
+    let entries: Vec<SegmentEntry<'_>> = entries.iter().map(OwnedEntry::entry).collect();
     log.append(&entries)
 }
 
@@ -93,7 +93,7 @@ pub fn start<S: Storage>(storage: &Arc<S>, after: Index) -> Start<S> {
 /// As [`start`], behind a base of a member of a cluster.
 pub fn start_behind<S: Storage>(
     storage: &Arc<S>,
-    base: Position,
+    base: LogPosition,
     members: Option<Members>,
 ) -> Start<S> {
     read(LogReader::open_behind(Arc::clone(storage), OPTIONS, base, members)?)

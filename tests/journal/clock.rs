@@ -7,10 +7,10 @@ use delayd::engine::Settings;
 use delayd::engine::model::request::{Direction, Request, Reserve};
 use delayd::ids::{Index, Token};
 use delayd::journal::base::{BaseHead, BaseWriter};
-use delayd::journal::lower::lower;
-use delayd::journal::record::Kind;
+use delayd::journal::offline::lower_clock::lower;
+use delayd::journal::record::RecordKind;
 use delayd::journal::recovery::{Progress, Recovered, recover};
-use delayd::journal::{Disk, Entry, LogOptions};
+use delayd::journal::{Disk, LogOptions, SegmentEntry};
 use delayd::time::Micros;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ fn a_start_far_behind_the_wall_clock_goes_on_at_once_and_says_so() {
     let program = Program::start(&folder.0, &[]);
     let mut client = program.connect_loaded();
     assert_eq!(client.ask("DELAY.POP mail 0").array().unwrap()[1].text(), "overdue");
-    assert!(program.stop().contains("by more than max-clock-jump, and is believed"));
+    assert!(program.stop().contains("by more than max-clock-jump, and is trusted"));
 }
 
 #[test]
@@ -102,7 +102,8 @@ fn the_clock_of_a_journal_is_shown_and_lowered() {
     // Nobody has agreed.
     let (code, text) = check(&folder, &["--lower-clock"]);
     assert!(
-        code == 0 && text.contains("set the clock? There is no terminal to ask on: --yes"),
+        code == 0
+            && text.contains("set the clock? There is no terminal to ask on: confirm with --yes"),
         "{text}"
     );
     assert_eq!(recovered(&folder).now.0 / 1_000, wrote_ms);
@@ -168,8 +169,8 @@ fn a_crash_while_the_clock_is_lowered_leaves_it_as_it_was() {
     let Recovered { mut log, index, first, now, .. } = recovered(&folder);
     let to = Micros(now.0 - HOUR_MS * 1_000);
     // Before the base has its name there is a batch with the lower instant, and part of a base.
-    let entry = Entry {
-        kind: Kind::Facts,
+    let entry = SegmentEntry {
+        kind: RecordKind::Facts,
         index: index.next(),
         epoch: 1,
         node: 0,

@@ -6,7 +6,7 @@ use crate::journal::history::History;
 use crate::support::lossy::Fault;
 use crate::support::seeds::{Telltale, seeds};
 use delayd::ids::Index;
-use delayd::journal::record::Kind;
+use delayd::journal::record::RecordKind;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -48,7 +48,7 @@ fn cut_batches_do_not_come_back_with_the_segments_they_were_in() {
         let mut history = History::new(seed);
         let mut log = history.open().unwrap();
         let mut rng = SmallRng::seed_from_u64(!seed);
-        let mut kept = vec![history.maker.aside(Kind::Members, 50)];
+        let mut kept = vec![history.maker.aside(RecordKind::Members, 50)];
         append(&mut log, &kept).unwrap();
         // All of one size: whatever was left of a segment stands where batches will.
         for _ in 0..20 {

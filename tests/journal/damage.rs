@@ -4,8 +4,8 @@
 use crate::journal::batches::{Maker, OPTIONS, STATE_BYTES, STATE_SPAN, append, fresh, start};
 use crate::support::lossy::Lossy;
 use delayd::ids::Index;
-use delayd::journal::record::{self, Head, Kind, RECORD_VERSION, Seed};
-use delayd::journal::{Found, HEADER_BYTES, Header, JournalError, Magic, NEWEST, OwnedEntry};
+use delayd::journal::record::{self, Head, RECORD_VERSION, RecordKind, Seed};
+use delayd::journal::{FoundHeader, HEADER_BYTES, Header, JournalError, Magic, NEWEST, OwnedEntry};
 use delayd::time::Micros;
 use std::collections::BTreeMap;
 
@@ -180,12 +180,14 @@ fn bodies_that_imitate_batches() {
     append(&mut log, &batches).unwrap();
     log.sync().unwrap();
     let file = storage.files().remove(FIRST).unwrap();
-    let Found::Header(header) = Header::decode(&file, Magic::Segment) else { panic!("a header") };
+    let FoundHeader::Header(header) = Header::decode(&file, Magic::Segment) else {
+        panic!("a header")
+    };
     let next = maker.first;
     let forged = |index: u64, durable: u64, seed: Seed| {
         let head = Head {
             version: RECORD_VERSION,
-            kind: Kind::Facts,
+            kind: RecordKind::Facts,
             shard: 0,
             // Behind the state of the segment.
             lsn: index + 1,

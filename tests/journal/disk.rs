@@ -3,7 +3,7 @@
 use crate::journal::batches::{Maker, append, start};
 use crate::support::program::Folder;
 use delayd::ids::Index;
-use delayd::journal::record::Kind;
+use delayd::journal::record::RecordKind;
 use delayd::journal::{Disk, File, JournalError, Storage};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn a_log_on_a_disk() {
     let disk = Arc::new(Disk::open(&folder.0.join("a/b")).unwrap());
     let (mut log, _, _) = start(&disk, Index(0)).unwrap();
     let mut maker = Maker::new(1);
-    let members = maker.aside(Kind::Members, 9);
+    let members = maker.aside(RecordKind::Members, 9);
     let batches: Vec<_> = [members].into_iter().chain((1..100).map(|_| maker.any())).collect();
     append(&mut log, &batches[..50]).unwrap();
     log.sync().unwrap();
@@ -45,7 +45,7 @@ fn a_log_on_a_disk() {
     assert!(look.open(name).unwrap().read_at(&mut [0; 8], 0).is_ok());
     assert!(look.open("segment-0000000001.log").map_or(true, |f| f.write_at(b"x", 0).is_err()));
     for refused in [look.create("x").map(drop), look.remove(name), look.rename(name, "x")] {
-        assert!(refused.unwrap_err().to_string().contains("opened to look only"));
+        assert!(refused.unwrap_err().to_string().contains("opened read-only"));
     }
 }
 

@@ -4,8 +4,8 @@
 use crate::journal::batches::{Maker, append, start_behind};
 use crate::support::lossy::Lossy;
 use delayd::ids::Index;
-use delayd::journal::record::Kind;
-use delayd::journal::state::{Members, Position, Vote};
+use delayd::journal::record::RecordKind;
+use delayd::journal::record::raft_state::{LogPosition, Members, Vote};
 use delayd::journal::{JournalError, Log, LogView, OwnedEntry};
 use rand::Rng;
 use std::io;
@@ -25,7 +25,7 @@ pub struct History {
     /// The newest one said to be committed.
     pub committed: Index,
     /// Behind the base, and the members as of it.
-    base: (Position, Option<Members>),
+    base: (LogPosition, Option<Members>),
     /// A cut was begun that may or may not have happened.
     cutting: Option<Index>,
     /// What reads beside the writer, since that was asked for.
@@ -38,7 +38,7 @@ impl History {
     pub fn new(seed: u64) -> History {
         let (storage, maker) = (Lossy::new(), Maker::new(seed));
         let (after, synced) = (Index(0), Index(0));
-        let base = (Position { first: 1, ..Position::default() }, None);
+        let base = (LogPosition { first: 1, ..LogPosition::default() }, None);
         History {
             storage,
             maker,
@@ -76,9 +76,9 @@ impl History {
         Ok(log)
     }
 
-    /// What the log knows beside its batches.
+    /// The log's information besides its batches.
     fn check_standing(&mut self, log: &Log<Lossy>, applied: Index) {
-        let told = self.batches.iter().rev().find(|batch| batch.kind == Kind::Members);
+        let told = self.batches.iter().rev().find(|batch| batch.kind == RecordKind::Members);
         let told = told.map(|OwnedEntry { epoch, index, body, .. }| Members {
             epoch: *epoch,
             index: *index,
@@ -165,13 +165,14 @@ impl History {
     /// The first batch names the members; others begin an epoch, or name other members.
     fn elect(&mut self) -> Option<OwnedEntry> {
         let committed = self.committed;
-        let changes = |other: &OwnedEntry| other.kind == Kind::Members && other.index > committed;
+        let changes =
+            |other: &OwnedEntry| other.kind == RecordKind::Members && other.index > committed;
         let changing = self.batches.iter().any(changes);
         let bytes = self.maker.rng.random_range(0..6_000);
         match self.maker.rng.random_range(0..10) {
-            _ if self.maker.next == Index(1) => Some(self.maker.aside(Kind::Members, bytes)),
-            0 if !changing => Some(self.maker.aside(Kind::Members, bytes)),
-            1..3 => Some(self.maker.aside(Kind::Blank, 0)),
+            _ if self.maker.next == Index(1) => Some(self.maker.aside(RecordKind::Members, bytes)),
+            0 if !changing => Some(self.maker.aside(RecordKind::Members, bytes)),
+            1..3 => Some(self.maker.aside(RecordKind::Blank, 0)),
             _ => None,
         }
     }
@@ -229,9 +230,9 @@ impl History {
         let covered: Vec<_> = self.batches.drain(..(after.0 - self.after.0) as usize).collect();
         if let Some(OwnedEntry { index, epoch, first, count, .. }) = covered.last() {
             let first = first + u64::from(*count);
-            self.base.0 = Position { index: *index, epoch: *epoch, first };
+            self.base.0 = LogPosition { index: *index, epoch: *epoch, first };
         }
-        if let Some(told) = covered.iter().rev().find(|batch| batch.kind == Kind::Members) {
+        if let Some(told) = covered.iter().rev().find(|batch| batch.kind == RecordKind::Members) {
             let (epoch, index, body) = (told.epoch, told.index, told.body.clone());
             self.base.1 = Some(Members { epoch, index, body });
         }
@@ -260,7 +261,7 @@ impl History {
         let OwnedEntry { index, epoch, first, count, .. } = self.batches[from];
         let first = first + u64::from(count);
         let position = log.position(index).expect("to be read");
-        assert_eq!(position, Some(Position { index, epoch, first }));
+        assert_eq!(position, Some(LogPosition { index, epoch, first }));
         assert_eq!(view.position(index).expect("to be read"), position);
     }
 

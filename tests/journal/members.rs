@@ -9,11 +9,11 @@ use crate::support::seeds::{Telltale, seeds};
 use delayd::engine::Settings;
 use delayd::ids::Index;
 use delayd::journal::base::{self, BaseHead, BaseReader, BaseWriter};
-use delayd::journal::record::{self, Head, Kind};
+use delayd::journal::record::raft_state::{LogIdentity, LogPosition, LogState, Members, Vote};
+use delayd::journal::record::{self, Head, RecordKind};
 use delayd::journal::recovery::{Progress, recover};
-use delayd::journal::state::{Identity, Members, Position, State, Vote};
 use delayd::journal::{
-    Disk, Found, HEADER_BYTES, Header, JournalError, LogReader, Magic, OwnedEntry,
+    Disk, FoundHeader, HEADER_BYTES, Header, JournalError, LogReader, Magic, OwnedEntry,
 };
 use delayd::limits::{MEMBERS_BYTES_MAX, NODE_NAME_BYTES_MAX};
 use delayd::time::Micros;
@@ -56,7 +56,9 @@ fn a_crash_at_every_operation_of_a_member() {
 /// Where each record of the first segment begins, with its head.
 fn heads(files: &BTreeMap<String, Vec<u8>>) -> Vec<(usize, Head)> {
     let bytes = &files[FIRST];
-    let Found::Header(header) = Header::decode(bytes, Magic::Segment) else { panic!("a header") };
+    let FoundHeader::Header(header) = Header::decode(bytes, Magic::Segment) else {
+        panic!("a header")
+    };
     let (mut at, mut heads) = (HEADER_BYTES as usize, Vec::new());
     while let Some(head) = Head::decode(&bytes[at..], header.seed()) {
         heads.push((at, head));
@@ -68,13 +70,15 @@ fn heads(files: &BTreeMap<String, Vec<u8>>) -> Vec<(usize, Head)> {
 #[test]
 fn a_cut_of_what_was_called_committed_is_damage() {
     let ((storage, mut log), mut maker) = (fresh(), Maker::new(3));
-    let batches = [maker.aside(Kind::Members, 20), maker.sized(100), maker.sized(50)];
+    let batches = [maker.aside(RecordKind::Members, 20), maker.sized(100), maker.sized(50)];
     append(&mut log, &batches).unwrap();
     log.cut_after(Index(2)).unwrap();
     let files = storage.files();
     let (at, cut) = *heads(&files).last().unwrap();
-    assert_eq!((cut.kind, cut.index, cut.committed), (Kind::Cut, Index(2), Index(0)));
-    let Found::Header(header) = Header::decode(&files[FIRST], Magic::Segment) else { panic!() };
+    assert_eq!((cut.kind, cut.index, cut.committed), (RecordKind::Cut, Index(2), Index(0)));
+    let FoundHeader::Header(header) = Header::decode(&files[FIRST], Magic::Segment) else {
+        panic!()
+    };
     let forge = |at: usize, head: Head| {
         let mut files = files.clone();
         let bytes = files.get_mut(FIRST).unwrap();
@@ -100,7 +104,8 @@ fn a_cut_of_what_was_called_committed_is_damage() {
 #[should_panic(expected = "cut after batch 1, and 2 is committed")]
 fn a_cut_of_what_is_committed_is_our_own_mistake() {
     let ((_storage, mut log), mut maker) = (fresh(), Maker::new(3));
-    append(&mut log, &[maker.aside(Kind::Members, 20), maker.sized(1), maker.sized(1)]).unwrap();
+    append(&mut log, &[maker.aside(RecordKind::Members, 20), maker.sized(1), maker.sized(1)])
+        .unwrap();
     log.commit(Index(2));
     let _ = log.cut_after(Index(1));
 }
@@ -142,9 +147,9 @@ fn a_state_at_the_end_tells_that_the_last_batch_was_durable() {
 #[test]
 fn what_is_known_outlives_the_segments_it_was_written_in() {
     let ((storage, mut log), mut maker) = (fresh(), Maker::new(3));
-    let identity = Identity { cluster: 77, node: 5, name: b"n5"[..].into() };
+    let identity = LogIdentity { cluster: 77, node: 5, name: b"n5"[..].into() };
     log.identify(identity.clone()).unwrap();
-    let members = maker.aside(Kind::Members, 300);
+    let members = maker.aside(RecordKind::Members, 300);
     append(&mut log, std::slice::from_ref(&members)).unwrap();
     let vote = Vote { epoch: 9, node: 5 };
     log.vote(vote).unwrap();
@@ -172,7 +177,7 @@ fn what_is_known_outlives_the_segments_it_was_written_in() {
 #[test]
 fn segments_that_were_given_up_may_come_back() {
     let ((storage, mut log), mut maker) = (fresh(), Maker::new(3));
-    log.identify(Identity { cluster: 77, node: 5, name: b"n5"[..].into() }).unwrap();
+    log.identify(LogIdentity { cluster: 77, node: 5, name: b"n5"[..].into() }).unwrap();
     let batches: Vec<_> = (0..30).map(|_| maker.sized(15_000)).collect();
     append(&mut log, &batches).unwrap();
     log.commit(Index(30));
@@ -217,9 +222,9 @@ fn segments_that_were_given_up_may_come_back() {
 fn members_that_are_cut_give_way_to_those_before() {
     let ((storage, mut log), mut maker) = (fresh(), Maker::new(3));
     let of = |log: &delayd::journal::Log<Lossy>| log.members().map(|members| members.index.0);
-    append(&mut log, &[maker.aside(Kind::Members, 10), maker.sized(9)]).unwrap();
+    append(&mut log, &[maker.aside(RecordKind::Members, 10), maker.sized(9)]).unwrap();
     log.commit(Index(2));
-    let next = maker.aside(Kind::Members, 20);
+    let next = maker.aside(RecordKind::Members, 20);
     append(&mut log, std::slice::from_ref(&next)).unwrap();
     assert_eq!(of(&log), Some(3));
     // In a state, too, the older ones are kept until the newer ones are committed.
@@ -242,7 +247,7 @@ fn states_are_read_again_and_nothing_else_is_one() {
     let mut rng = SmallRng::seed_from_u64(1);
     let mut accepted = 0;
     for _ in 0..3_000 {
-        let mut position = |least: u64| Position {
+        let mut position = |least: u64| LogPosition {
             index: Index(least + rng.random_range(0..5)),
             epoch: rng.random_range(0..4),
             first: rng.random_range(0..9),
@@ -255,8 +260,8 @@ fn states_are_read_again_and_nothing_else_is_one() {
         let name = bytes(NODE_NAME_BYTES_MAX).into();
         let members: Vec<Members> =
             (1..3).map(|at| Members { epoch: 1, index: Index(at), body: bytes(40) }).collect();
-        let state = State {
-            identity: Identity { cluster: rng.random(), node: rng.random(), name },
+        let state = LogState {
+            identity: LogIdentity { cluster: rng.random(), node: rng.random(), name },
             vote: rng.random::<bool>().then_some(Vote { epoch: 3, node: rng.random() }),
             committed: Index(rng.random_range(0..=last.index.0)),
             before,
@@ -264,20 +269,20 @@ fn states_are_read_again_and_nothing_else_is_one() {
             members: members[..rng.random_range(0..=2)].to_vec(),
         };
         let encoded = state.encode();
-        assert_eq!(State::decode(&encoded), Some(state));
+        assert_eq!(LogState::decode(&encoded), Some(state));
         for cut in 0..encoded.len() {
-            assert_eq!(State::decode(&encoded[..cut]), None, "cut at {cut}");
+            assert_eq!(LogState::decode(&encoded[..cut]), None, "cut at {cut}");
         }
         let mut changed = encoded.clone();
         let at = rng.random_range(0..changed.len());
         changed[at] = rng.random();
         // Whatever it is taken for, it is bounded.
-        if let Some(state) = State::decode(&changed) {
+        if let Some(state) = LogState::decode(&changed) {
             accepted += 1;
             assert!(state.members.iter().all(|members| members.body.len() <= MEMBERS_BYTES_MAX));
             assert!(state.committed <= state.last.index);
         }
-        assert_eq!(State::decode(&[&encoded[..], b"x"].concat()), None);
+        assert_eq!(LogState::decode(&[&encoded[..], b"x"].concat()), None);
     }
     assert!(accepted > 100);
 }
@@ -348,7 +353,7 @@ fn a_log_of_version_1_is_as_it_was_until_something_is_written() {
 #[test]
 fn a_view_is_read_beside_the_writer() {
     let ((_storage, mut log), mut maker) = (fresh(), Maker::new(4));
-    append(&mut log, &[maker.aside(Kind::Members, 9)]).unwrap();
+    append(&mut log, &[maker.aside(RecordKind::Members, 9)]).unwrap();
     let view = log.view();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -364,7 +369,8 @@ fn a_view_is_read_beside_the_writer() {
                         // Its epoch fills it: no batch is of two leaders.
                         let whole = |entry: &OwnedEntry| {
                             let byte = entry.epoch as u8;
-                            entry.kind != Kind::Facts || entry.body.iter().all(|at| *at == byte)
+                            entry.kind != RecordKind::Facts
+                                || entry.body.iter().all(|at| *at == byte)
                         };
                         assert!(read.iter().all(whole));
                         reads += u64::from(read.len() > 1);

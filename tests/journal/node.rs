@@ -4,23 +4,24 @@ use crate::journal::batches::OPTIONS;
 use crate::support::lossy::{Fault, Lossy};
 use crate::support::seeds::{Telltale, seeds};
 use bytes::Bytes;
-use delayd::cluster::directory::{Directory, Node as Told};
-use delayd::cluster::entry::{Base, Entry, Facts, Payload, Vote, Write};
 use delayd::cluster::members::Members;
-use delayd::cluster::names::{Address, Name};
-use delayd::cluster::node::Node;
-use delayd::cluster::output::Fetch;
-use delayd::cluster::start::Start;
+use delayd::cluster::members::directory::{Directory, Node as Told};
+use delayd::cluster::members::names::{Address, Name};
+use delayd::cluster::raft::entry::{Base, EpochFacts, LogEntry, Payload, Vote, Write};
+use delayd::cluster::raft::node::Node;
+use delayd::cluster::raft::output::Fetch;
+use delayd::cluster::raft::start::Start;
 use delayd::engine::model::fact::Fact;
 use delayd::engine::{Engine, Settings};
 use delayd::ids::{Db, Index};
 use delayd::journal::base::{BaseHead, BaseWriter};
+use delayd::journal::record::raft_state;
 use delayd::journal::recovery::{Progress, load_newest, recover};
-use delayd::journal::state;
 use delayd::journal::{Arrived, File, Incoming, Log, Offer, Storage};
 use delayd::limits::APPEND_BYTES_MAX;
-use delayd::server::cluster::entry_log::{ArrivedBases, EntryLog, Op};
-use delayd::server::cluster::raft_loop::Done;
+use delayd::server::cluster::bases::ArrivedBases;
+use delayd::server::cluster::entry_log::{EntryLog, Op};
+use delayd::server::cluster::raft_loop::LogDone;
 use delayd::server::cluster::start::{WrongFolder, check_alone, identify, node_start};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -36,7 +37,7 @@ const ID: u64 = 7;
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Known {
     vote: Vote,
-    entries: Vec<Entry>,
+    entries: Vec<LogEntry>,
 }
 
 struct Life {
@@ -97,7 +98,7 @@ impl Life {
             let (mut ops, mut done) = (VecDeque::from([Op::Fetch(fetch)]), Vec::new());
             let mut log = of(log.log, &storage);
             log.carry_out(&mut ops, &mut done).unwrap();
-            let [Done::Fetched(1, fetched)] = &done[..] else { panic!("{done:?}") };
+            let [LogDone::Fetched(1, fetched)] = &done[..] else { panic!("{done:?}") };
             entries.extend(fetched.iter().cloned());
             entries.extend(start.entries.iter().cloned());
             let since = vec![Known { vote: start.vote, entries }];
@@ -154,9 +155,9 @@ impl Life {
         self.numbers.push(number);
     }
 
-    fn take(&mut self, done: Vec<Done>) {
+    fn take(&mut self, done: Vec<LogDone>) {
         for done in done {
-            let Done::Persisted(number) = done else { panic!("{done:?}") };
+            let LogDone::Persisted(number) = done else { panic!("{done:?}") };
             let at = self.numbers.iter().position(|other| *other == number).unwrap();
             self.numbers.drain(..=at);
             self.since.drain(..=at);
@@ -206,12 +207,18 @@ impl Life {
     }
 }
 
-fn is_members(entry: &Entry) -> bool {
+fn is_members(entry: &LogEntry) -> bool {
     matches!(entry.payload, Payload::Members(_))
 }
 
 /// Raft changes members once at a time: `may_change` them again.
-fn entry(index: u64, term: u64, before: &[Entry], may_change: bool, rng: &mut SmallRng) -> Entry {
+fn entry(
+    index: u64,
+    term: u64,
+    before: &[LogEntry],
+    may_change: bool,
+    rng: &mut SmallRng,
+) -> LogEntry {
     let first = before.iter().rev().find_map(|entry| match &entry.payload {
         Payload::Facts(facts) => Some(facts.first + u64::from(facts.count)),
         _ => None,
@@ -224,10 +231,15 @@ fn entry(index: u64, term: u64, before: &[Entry], may_change: bool, rng: &mut Sm
             let (mut body, count) = (Vec::new(), rng.random_range(1..200));
             (0..count).for_each(|_| Fact::Flushed { db: Some(Db(0)) }.encode(&mut body));
             let now = Micros(1_000 * index);
-            Payload::Facts(Facts { first: first.unwrap_or(1), now, count, body: Bytes::from(body) })
+            Payload::Facts(EpochFacts {
+                first: first.unwrap_or(1),
+                now,
+                count,
+                body: Bytes::from(body),
+            })
         }
     };
-    Entry { index, term, node: 1 + term % 3, payload }
+    LogEntry { index, term, node: 1 + term % 3, payload }
 }
 
 #[test]
@@ -266,11 +278,11 @@ fn a_full_disk_keeps_what_waits_and_tells_nothing() {
     (0..OPTIONS.segment_bytes / 4).for_each(|_| Fact::Flushed { db: None }.encode(&mut body));
     let count = (OPTIONS.segment_bytes / 4) as u32;
     let first = 1 + before.entries.iter().map(count_of).sum::<u64>();
-    let facts = Facts { first, now: Micros(1), count, body: body.into() };
-    let entries: Vec<Entry> = (0..4)
+    let facts = EpochFacts { first, now: Micros(1), count, body: body.into() };
+    let entries: Vec<LogEntry> = (0..4)
         .map(|at| {
-            let facts = Facts { first: first + at * u64::from(count), ..facts.clone() };
-            Entry { index: last + 1 + at, term, node: 1, payload: Payload::Facts(facts) }
+            let facts = EpochFacts { first: first + at * u64::from(count), ..facts.clone() };
+            LogEntry { index: last + 1 + at, term, node: 1, payload: Payload::Facts(facts) }
         })
         .collect();
     life.storage.fail_after(0, Fault::Error(ErrorKind::StorageFull));
@@ -281,10 +293,10 @@ fn a_full_disk_keeps_what_waits_and_tells_nothing() {
     assert!(done.is_empty() && life.ops.len() == 1 && !life.log.is_unsynced());
     life.log.carry_out(&mut life.ops, &mut done).unwrap();
     life.log.sync(&mut done).unwrap();
-    assert_eq!(done, [Done::Persisted(99)]);
+    assert_eq!(done, [LogDone::Persisted(99)]);
 }
 
-fn count_of(entry: &Entry) -> u64 {
+fn count_of(entry: &LogEntry) -> u64 {
     match &entry.payload {
         Payload::Facts(facts) => facts.count.into(),
         _ => 0,
@@ -301,10 +313,13 @@ fn entries_are_read_for_others_as_far_as_a_message_takes_them() {
     life.ops.extend([fetch(3, high, 1), fetch(2, 3, 2), fetch(high, high + 1, 3)]);
     let mut done = Vec::new();
     life.log.carry_out(&mut life.ops, &mut done).unwrap();
-    let bytes: usize = entries.iter().map(Entry::bytes).sum();
+    let bytes: usize = entries.iter().map(LogEntry::bytes).sum();
     assert!(bytes < APPEND_BYTES_MAX);
-    let all = Done::Fetched(1, entries[2..].to_vec());
-    assert_eq!(done, [all, Done::Fetched(2, entries[1..2].to_vec()), Done::Fetched(3, Vec::new())]);
+    let all = LogDone::Fetched(1, entries[2..].to_vec());
+    assert_eq!(
+        done,
+        [all, LogDone::Fetched(2, entries[1..2].to_vec()), LogDone::Fetched(3, Vec::new())]
+    );
 }
 
 #[test]
@@ -315,7 +330,7 @@ fn a_folder_is_of_one_node() {
     let other = identify(&mut log.log, Index(0), &name("n8"), 8).unwrap_err();
     assert!(matches!(&other, WrongFolder::OtherName { is, .. } if is == "n7"), "{other}");
     let alone = check_alone(&log.log).unwrap_err();
-    assert!(alone.to_string().contains("that of node n7 of a cluster"), "{alone}");
+    assert!(alone.to_string().contains("belongs to node n7 of a cluster"), "{alone}");
     // A single node's.
     let recovered =
         recover(&Lossy::new(), OPTIONS, Settings::default(), &Progress::default()).unwrap();
@@ -324,7 +339,7 @@ fn a_folder_is_of_one_node() {
     let batch = crate::journal::batches::Maker::new(1).sized(10);
     crate::journal::batches::append(&mut log, &[batch]).unwrap();
     let refused = identify(&mut log, Index(0), &name("n7"), ID).unwrap_err();
-    assert!(refused.to_string().contains("that of a server alone, and cluster-node is n7"));
+    assert!(refused.to_string().contains("belongs to a standalone server, but cluster-node is n7"));
 }
 
 /// A base up to this batch, as another node has it; it has no jobs.
@@ -333,7 +348,7 @@ fn base_of(storage: &Arc<Lossy>, index: u64, epoch: u64, first: u64) {
     let mut writer = BaseWriter::begin(storage, head).unwrap();
     let mut body = Vec::new();
     members(&[ID, 8, 9]).encode(&mut body);
-    writer.set_members(state::Members { epoch: 1, index: Index(1), body });
+    writer.set_members(raft_state::Members { epoch: 1, index: Index(1), body });
     let mut engine = Engine::new(Settings::default());
     engine.begin_base();
     while !engine.base_slice(10, 1 << 16) {}
@@ -364,7 +379,7 @@ fn a_base_takes_the_place_of_the_log_or_does_not_whatever_crash_comes() {
             let _telltale = Telltale(format!("a log of {last}, operation {operation}"));
             let storage = Lossy::new();
             let (_, mut log) = open(&storage);
-            let mut entries: Vec<Entry> = Vec::new();
+            let mut entries: Vec<LogEntry> = Vec::new();
             let mut rng = SmallRng::seed_from_u64(operation);
             for index in 1..=last {
                 let mut next = entry(index, 1, &entries, false, &mut rng);
@@ -411,7 +426,7 @@ fn a_base_takes_the_place_of_the_log_or_does_not_whatever_crash_comes() {
             }
             // It goes on, and so does another start.
             let next = if is_new { 41 } else { last + 1 };
-            let next = Entry { index: next, term: 4, node: 8, payload: Payload::Blank };
+            let next = LogEntry { index: next, term: 4, node: 8, payload: Payload::Blank };
             let write =
                 Write { number: 3, base: None, entries: vec![next.clone()], vote: None, commit: 5 };
             log.carry_out(&mut VecDeque::from([Op::Write(write)]), &mut Vec::new()).unwrap();

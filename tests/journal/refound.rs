@@ -3,17 +3,17 @@
 use crate::journal::batches::OPTIONS;
 use crate::support::lossy::{Fault, Lossy};
 use crate::support::seeds::Telltale;
-use delayd::cluster::directory::{Directory, Node};
 use delayd::cluster::members::Members;
-use delayd::cluster::names::{Address, Name};
+use delayd::cluster::members::directory::{Directory, Node};
+use delayd::cluster::members::names::{Address, Name};
 use delayd::engine::model::fact::Fact;
 use delayd::engine::{Facts, Settings};
 use delayd::ids::{Db, Index, QueueNo};
-use delayd::journal::Entry;
-use delayd::journal::record::Kind;
+use delayd::journal::SegmentEntry;
+use delayd::journal::offline::new_cluster::{Founder, refound};
+use delayd::journal::record::RecordKind;
+use delayd::journal::record::raft_state::Vote;
 use delayd::journal::recovery::{Progress, Recovered, recover};
-use delayd::journal::refound::{Founder, refound};
-use delayd::journal::state::Vote;
 use delayd::server::cluster::start::{check_alone, node_start};
 use delayd::time::Micros;
 use rand::SeedableRng;
@@ -43,17 +43,18 @@ fn journal(node: u64, open: u64) -> Arc<Lossy> {
     let mut write = |kind, first, count, body: &[u8]| {
         index = index.next();
         let now = Micros(1_000 + index.0);
-        log.append(&[Entry { kind, index, epoch: 1, node, first, now, count, body }]).unwrap();
+        log.append(&[SegmentEntry { kind, index, epoch: 1, node, first, now, count, body }])
+            .unwrap();
         // The head of the next one says so.
         if node > 0 && index.0 <= BATCHES + 1 - open {
             log.commit(index);
         }
     };
     if node > 0 {
-        write(Kind::Members, 1, 0, &founder(node).members);
+        write(RecordKind::Members, 1, 0, &founder(node).members);
     }
     for batch in 1..=BATCHES {
-        write(Kind::Facts, batch, 1, &facts(batch));
+        write(RecordKind::Facts, batch, 1, &facts(batch));
     }
     log.note_state().unwrap();
     log.sync().unwrap();

@@ -12,8 +12,8 @@ use delayd::engine::model::token::floor_at;
 use delayd::engine::{Engine, Facts, Settings, Turn};
 use delayd::ids::{ClientId, Index, Token};
 use delayd::journal::base::index_of;
+use delayd::journal::offline::restore::{HeldFolder, begin, read_backup};
 use delayd::journal::recovery::{Progress, Recovered, recover};
-use delayd::journal::restore::{Held, begin, read_backup};
 use delayd::journal::{BaseId, Incoming, JournalError, Offer, Storage, part_in};
 use delayd::limits::RESTORED_TOKENS_MS;
 use delayd::server::cluster::start::{check_alone, node_start};
@@ -90,7 +90,7 @@ fn backup() -> (Arc<Lossy>, Vec<(&'static [u8], Token)>) {
     (Lossy::of(&files), tokens)
 }
 
-fn held(storage: &Lossy) -> Held {
+fn held(storage: &Lossy) -> HeldFolder {
     read_backup(storage, "b", &Progress::default()).unwrap()
 }
 
@@ -242,7 +242,7 @@ fn a_damaged_backup_is_refused_with_its_place() {
         }
     }
     let none = read_backup(&*Lossy::new(), "b", &Progress::default()).unwrap_err();
-    assert!(none.to_string().contains("there is no whole backup in it"), "{none}");
+    assert!(none.to_string().contains("there is no complete backup in it"), "{none}");
 }
 
 /// Whether no record has this byte.

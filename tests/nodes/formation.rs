@@ -1,8 +1,8 @@
 //! Every combination of three nodes, what their folders hold, their lists, and who hears whom.
 
-use delayd::cluster::claims::{Claims, ClusterId, Holds, NodeId, list_text};
-use delayd::cluster::formation::{Answer, Conflict, Decision, Wait, decide};
-use delayd::cluster::names::{Address, Listed, Name};
+use delayd::cluster::members::claims::{Claims, ClusterId, Holds, NodeId, list_text};
+use delayd::cluster::members::formation::{Conflict, Decision, NodeAnswer, WaitingFor, decide};
+use delayd::cluster::members::names::{Address, Listed, Name};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
@@ -52,7 +52,7 @@ fn decided(states: [State; 3], at: usize, hears: usize) -> Option<Result<Decisio
     let own = claims(at, states[at])?;
     let others = (0..3).filter(|other| *other != at).map(|other| {
         let claims = claims(other, states[other]).filter(|_| hears & 1 << other != 0);
-        Answer { listed: listed(other), claims }
+        NodeAnswer { listed: listed(other), claims }
     });
     Some(decide(&own, &others.collect::<Vec<_>>()))
 }
@@ -111,7 +111,7 @@ fn three_nodes_in_every_state_found_once_or_not_at_all() {
 #[test]
 fn three_empty_nodes_agree_on_the_first() {
     let all = [0, 1, 2].map(|at| decided([State::Empty; 3], at, 0b111).unwrap().unwrap());
-    let waits = Decision::Wait(Wait::Founder(name(0)));
+    let waits = Decision::Wait(WaitingFor::Founder(name(0)));
     assert_eq!(all, [Decision::Found, waits.clone(), waits]);
 }
 
@@ -119,10 +119,10 @@ fn three_empty_nodes_agree_on_the_first() {
 #[test]
 fn who_is_missing_is_waited_for() {
     let states = [State::Empty, State::Empty, State::Down];
-    let waits = Decision::Wait(Wait::Missing(vec![name(2)]));
+    let waits = Decision::Wait(WaitingFor::Missing(vec![name(2)]));
     assert_eq!(decided(states, 0, 0b111), Some(Ok(waits.clone())));
     assert_eq!(decided(states, 1, 0b111), Some(Ok(waits)));
-    let alone = Decision::Wait(Wait::Missing(vec![name(1), name(2)]));
+    let alone = Decision::Wait(WaitingFor::Missing(vec![name(1), name(2)]));
     assert_eq!(decided(states, 0, 0), Some(Ok(alone)));
 }
 
@@ -146,34 +146,31 @@ fn refusals_name_both_sides() {
         (
             [Empty, OtherList, Empty],
             0,
-            format!("cluster-nodes of n1 is {list},n3=127.0.0.1:19250, that of n2 is {list}; they have to be equal"),
+            format!("cluster-nodes of n1 is {list},n3=127.0.0.1:19250, that of n2 is {list}; they must be equal"),
         ),
         (
             [Empty, Empty, Jobs],
             0,
-            "the folder of n3 holds the journal of a single node, and n1, n2 are to form a cluster with it; start \
-             n3 without cluster-node, or with an empty dir"
+            "the folder of n3 has the journal of a standalone server, and n1, n2 wait to form a cluster with it; start n3 without cluster-node, or with an empty dir"
                 .to_owned(),
         ),
         (
             [Jobs, Empty, Jobs],
             1,
-            "the folders of n1 and of n3 each hold the journal of a single node; no cluster has the jobs of both. \
-             Start them without cluster-node, or with an empty dir"
+            "the folders of n1 and of n3 each have the journal of a standalone server; no cluster can have the jobs of both. Start them without cluster-node, or with an empty dir"
                 .to_owned(),
         ),
         (
             [Jobs, Member(0xc1), Empty],
             0,
-            "the folder of n1 holds the journal of a single node, and n2 is a member of cluster \
-             000000000000000000000000000000c1; n1 joins with an empty dir only"
+            "the folder of n1 has the journal of a standalone server, and n2 is a member of cluster 000000000000000000000000000000c1; n1 can join only with an empty dir"
                 .to_owned(),
         ),
         (
             [Empty, Member(0xc1), Member(0xc2)],
             0,
             "n2 is a member of cluster 000000000000000000000000000000c1, n3 of cluster \
-             000000000000000000000000000000c2; which one n1 should join is not known"
+             000000000000000000000000000000c2; it is unclear which one n1 should join"
                 .to_owned(),
         ),
     ] {
@@ -189,23 +186,22 @@ fn a_node_that_is_not_who_it_should_be_is_named() {
         let mut second = claims(1, State::Empty).unwrap();
         change(&mut second);
         let others = [
-            Answer { listed: listed(1), claims: Some(second) },
-            Answer { listed: listed(2), claims: claims(2, State::Empty) },
+            NodeAnswer { listed: listed(1), claims: Some(second) },
+            NodeAnswer { listed: listed(2), claims: claims(2, State::Empty) },
         ];
         decide(&own, &others).unwrap_err().to_string()
     };
     assert_eq!(
         refused(&|other| other.name = name(2)),
-        "cluster-nodes says that n2 is at 127.0.0.1:19249; the node there says that it is n3"
+        "cluster-nodes has n2 at 127.0.0.1:19249; the node there is n3"
     );
     assert_eq!(
         refused(&|other| other.name = name(0)),
-        "two nodes are called n1: this one, 000000000000000b, and the one at 127.0.0.1:19249, \
-         000000000000000c; cluster-node has to differ"
+        "two nodes are called n1: this one, 000000000000000b, and the one at 127.0.0.1:19249, 000000000000000c; cluster-node must differ"
     );
     assert_eq!(
         refused(&|other| (other.name, other.node) = (name(0), NodeId(11))),
-        "cluster-nodes says that n2 is at 127.0.0.1:19249; that is this node, n1, itself"
+        "cluster-nodes has n2 at 127.0.0.1:19249; that is this node, n1, itself"
     );
     assert_eq!(
         refused(&|other| other.node = NodeId(13)),

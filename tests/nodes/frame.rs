@@ -2,8 +2,8 @@
 
 use crate::support::seeds::for_each_seed;
 use bytes::Bytes;
-use delayd::cluster::frame::{
-    Body, Frame, FrameError, HEADER_BYTES, Inbox, Kind, Lane, PREFACE, encode,
+use delayd::cluster::peer::frame::{
+    FrameBody, FrameError, FrameKind, HEADER_BYTES, Inbox, Lane, PREFACE, PeerFrame, encode,
 };
 use delayd::limits::{
     HANDSHAKE_BYTES_MAX, PEER_BODY_BYTES_MAX, PEER_HEAD_BYTES_MAX, PEER_PIECE_BYTES,
@@ -20,7 +20,7 @@ fn open(lane: Lane) -> Inbox {
     inbox
 }
 
-fn wire(kind: Kind, head: &[u8], bodies: &[Bytes]) -> Vec<u8> {
+fn wire(kind: FrameKind, head: &[u8], bodies: &[Bytes]) -> Vec<u8> {
     encode(kind, head, bodies).concat()
 }
 
@@ -30,7 +30,7 @@ fn body(bytes: usize, first: u8) -> Bytes {
 }
 
 /// All frames that are there.
-fn drain(inbox: &mut Inbox, frames: &mut Vec<Frame>) -> Result<(), FrameError> {
+fn drain(inbox: &mut Inbox, frames: &mut Vec<PeerFrame>) -> Result<(), FrameError> {
     while let Some(frame) = inbox.next_frame()? {
         frames.push(frame);
     }
@@ -56,8 +56,10 @@ fn messages_come_out_as_they_went_in_wherever_they_are_cut() {
                 (head, bodies)
             })
             .collect();
-        let wire: Vec<u8> =
-            messages.iter().flat_map(|(head, bodies)| wire(Kind::Message, head, bodies)).collect();
+        let wire: Vec<u8> = messages
+            .iter()
+            .flat_map(|(head, bodies)| wire(FrameKind::Message, head, bodies))
+            .collect();
         let step_max = [1 + wire.len() / 2_000, 4_000, 64 << 10, 1 << 20][rng.random_range(0..4)];
         let (mut inbox, mut frames, mut rest) = (open(Lane::Data), Vec::new(), &wire[..]);
         while !rest.is_empty() {
@@ -68,7 +70,7 @@ fn messages_come_out_as_they_went_in_wherever_they_are_cut() {
         }
         assert_eq!(frames.len(), messages.len());
         for (mut frame, (head, bodies)) in frames.into_iter().zip(messages) {
-            assert_eq!((frame.kind, frame.head), (Kind::Message, head));
+            assert_eq!((frame.kind, frame.head), (FrameKind::Message, head));
             for expected in bodies {
                 assert!(frame.body.take(expected.len()).unwrap() == expected);
             }
@@ -82,7 +84,7 @@ fn messages_come_out_as_they_went_in_wherever_they_are_cut() {
 #[test]
 fn bodies_are_not_copied() {
     let bodies = [body(200_000, 1), body(100_000, 2), body(600_000, 3), body(10, 4)];
-    let parts = encode(Kind::Message, b"head", &bodies);
+    let parts = encode(FrameKind::Message, b"head", &bodies);
     for body in &bodies {
         assert!(parts.iter().any(|part| part.as_ptr() == body.as_ptr()));
     }
@@ -91,7 +93,7 @@ fn bodies_are_not_copied() {
         inbox.receive(part);
     }
     let mut frame = inbox.next_frame().unwrap().unwrap();
-    let lies_in = |pieces: &Body, taken: &Bytes| {
+    let lies_in = |pieces: &FrameBody, taken: &Bytes| {
         // A piece of this very body: what is taken next follows it.
         pieces.clone().take(1).is_ok_and(|next| {
             let gap = (next.as_ptr() as usize).wrapping_sub(taken.as_ptr() as usize + taken.len());
@@ -120,7 +122,7 @@ fn lengths_beyond_the_limits_are_refused_as_soon_as_they_are_announced() {
         assert!(inbox.bytes() <= before, "an announced length takes room");
         result
     };
-    let (most, message) = (PEER_HEAD_BYTES_MAX, Kind::Message as u8);
+    let (most, message) = (PEER_HEAD_BYTES_MAX, FrameKind::Message as u8);
     let wrong = Err(FrameError::Head(u32::MAX as usize, most));
     assert_eq!(announce(Lane::Data, message, 0, u32::MAX, 0), wrong);
     assert_eq!(announce(Lane::Data, message, 0, most as u32, PEER_PIECE_BYTES as u32), Ok(None));
@@ -131,10 +133,10 @@ fn lengths_beyond_the_limits_are_refused_as_soon_as_they_are_announced() {
     assert_eq!(announce(Lane::Data, 10, 0, 0, 0), Err(FrameError::Kind(10)));
     assert_eq!(announce(Lane::Data, message, 2, 0, 0), Err(FrameError::Reserved));
     let place = |kind| Err(FrameError::Place(kind));
-    assert_eq!(announce(Lane::Data, Kind::Piece as u8, 0, 0, 5), place(Kind::Piece));
-    assert_eq!(announce(Lane::Data, Kind::Hello as u8, 0, 0, 0), place(Kind::Hello));
-    assert_eq!(announce(Lane::Control, message, 1, 0, 0), place(Kind::Message));
-    assert_eq!(announce(Lane::Base, Kind::Piece as u8, 0, 1, 5), Err(FrameError::Head(1, 0)));
+    assert_eq!(announce(Lane::Data, FrameKind::Piece as u8, 0, 0, 5), place(FrameKind::Piece));
+    assert_eq!(announce(Lane::Data, FrameKind::Hello as u8, 0, 0, 0), place(FrameKind::Hello));
+    assert_eq!(announce(Lane::Control, message, 1, 0, 0), place(FrameKind::Message));
+    assert_eq!(announce(Lane::Base, FrameKind::Piece as u8, 0, 1, 5), Err(FrameError::Head(1, 0)));
 }
 
 /// Bodies that never end, in pieces large and small, end the connection within the limit.
@@ -143,7 +145,7 @@ fn a_message_that_never_ends_is_cut_off() {
     let endless = |piece_bytes: usize| {
         let mut inbox = open(Lane::Data);
         let piece = body(piece_bytes, 1);
-        let mut header = encode(Kind::Message, b"", std::slice::from_ref(&piece))[0].to_vec();
+        let mut header = encode(FrameKind::Message, b"", std::slice::from_ref(&piece))[0].to_vec();
         let mut received = 0;
         loop {
             header[13] = 1;
@@ -154,7 +156,7 @@ fn a_message_that_never_ends_is_cut_off() {
             received += 1;
             assert!(inbox.bytes() <= PEER_BODY_BYTES_MAX + 2 * PEER_ROOM_BYTES);
             match inbox.next_frame() {
-                Ok(None) => header[12] = Kind::Piece as u8,
+                Ok(None) => header[12] = FrameKind::Piece as u8,
                 Ok(Some(frame)) => panic!("{} bytes came out", frame.body.bytes()),
                 Err(error) => return (error, received),
             }
@@ -170,14 +172,14 @@ fn a_message_that_never_ends_is_cut_off() {
 fn a_base_comes_piece_by_piece() {
     let mut inbox = open(Lane::Base);
     for at in 0..20 {
-        let bytes = wire(Kind::Piece, b"", &[body(PEER_PIECE_BYTES, at)]);
+        let bytes = wire(FrameKind::Piece, b"", &[body(PEER_PIECE_BYTES, at)]);
         inbox.receive(&bytes);
         let frame = inbox.next_frame().unwrap().expect("each alone");
-        assert_eq!((frame.kind, frame.body.bytes()), (Kind::Piece, PEER_PIECE_BYTES));
+        assert_eq!((frame.kind, frame.body.bytes()), (FrameKind::Piece, PEER_PIECE_BYTES));
         drop(frame);
         assert!(inbox.bytes() <= 2 * PEER_ROOM_BYTES, "{}", inbox.bytes());
     }
-    inbox.receive(&wire(Kind::Message, b"of this base", &[]));
+    inbox.receive(&wire(FrameKind::Message, b"of this base", &[]));
     assert_eq!(inbox.next_frame().unwrap().unwrap().head, b"of this base"[..]);
 }
 
@@ -202,7 +204,7 @@ fn garbage_never_panics_and_is_held_within_limits() {
             Err(error) => {
                 let is_tls = text.starts_with(b"\x16\x03");
                 let expected = match is_tls {
-                    true => "it speaks TLS: tls-cluster has to be the same on all nodes",
+                    true => "it speaks TLS: tls-cluster must be the same on all nodes",
                     false => "not a delayd peer: it begins with '",
                 };
                 assert!(!is_begun && error.to_string().starts_with(expected), "{error}");
@@ -225,9 +227,9 @@ fn garbage_never_panics_and_is_held_within_limits() {
         // A sound message with some bytes changed, its checksum mended or not, or nothing but noise.
         let mut bytes = match rng.random_range(0..3) {
             0 => vec![0; rng.random_range(0..2_000)],
-            1 => wire(Kind::Hello, &body(rng.random_range(0..500), 3), &[]),
+            1 => wire(FrameKind::Hello, &body(rng.random_range(0..500), 3), &[]),
             _ => wire(
-                Kind::Message,
+                FrameKind::Message,
                 &body(rng.random_range(0..500), 3),
                 &[body(rng.random_range(0..900), 5)],
             ),

@@ -1,10 +1,12 @@
 //! Two nodes that meet: whom they take for whom, and all that is refused.
 
 use crate::support::seeds::{Seen, for_each_seed};
-use delayd::cluster::claims::{Claims, ClusterId, Holds, NodeId};
-use delayd::cluster::frame::{FrameError, Inbox, Kind, Lane, PREFACE, encode, encode_sealed};
-use delayd::cluster::hello::{Called, Handshake, PROTOCOL, Peer, Refusal, Secret, Way};
-use delayd::cluster::names::{Address, Name};
+use delayd::cluster::members::claims::{Claims, ClusterId, Holds, NodeId};
+use delayd::cluster::members::names::{Address, Name};
+use delayd::cluster::peer::frame::{
+    FrameError, FrameKind, Inbox, Lane, PREFACE, encode, encode_sealed,
+};
+use delayd::cluster::peer::hello::{Called, Handshake, MetPeer, PROTOCOL, Refusal, Secret, Way};
 use delayd::limits::{HANDSHAKE_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX};
 use hmac::{Hmac, KeyInit, Mac};
 use rand::rngs::SmallRng;
@@ -35,7 +37,7 @@ struct Side {
     handshake: Handshake,
     inbox: Inbox,
     out: Vec<u8>,
-    end: Option<Result<Peer, Refusal>>,
+    end: Option<Result<MetPeer, Refusal>>,
 }
 
 /// Two sides before their handshake.
@@ -76,7 +78,7 @@ impl Meeting {
         &self,
         step: usize,
         mut change: impl FnMut(usize, &mut Vec<u8>),
-    ) -> [Option<Result<Peer, Refusal>>; 2] {
+    ) -> [Option<Result<MetPeer, Refusal>>; 2] {
         let mut sides = self.sides();
         for turn in 0..12 {
             let (from, to) = (turn % 2, 1 - turn % 2);
@@ -87,7 +89,7 @@ impl Meeting {
         sides.map(|side| side.end)
     }
 
-    fn met(&self) -> [Option<Result<Peer, Refusal>>; 2] {
+    fn met(&self) -> [Option<Result<MetPeer, Refusal>>; 2] {
         self.run(usize::MAX, |_, _| {})
     }
 
@@ -116,8 +118,8 @@ fn two_nodes_meet_wherever_their_bytes_are_cut() {
         let meeting = Meeting { lane, ..Meeting::new() };
         for step in (1..80).chain([usize::MAX]) {
             let [caller, door] = meeting.run(step, |_, _| {}).map(|end| end.unwrap().unwrap());
-            assert_eq!(caller, Peer { claims: meeting.door.clone(), lane, protocol: PROTOCOL });
-            assert_eq!(door, Peer { claims: meeting.caller.clone(), lane, protocol: PROTOCOL });
+            assert_eq!(caller, MetPeer { claims: meeting.door.clone(), lane, protocol: PROTOCOL });
+            assert_eq!(door, MetPeer { claims: meeting.caller.clone(), lane, protocol: PROTOCOL });
         }
     }
 }
@@ -146,7 +148,7 @@ fn frames_are_sealed_after_the_handshake() {
             let mut sealer = sides[from].handshake.sealer();
             assert_eq!(sealer.is_some(), !secret.is_empty() && !tls);
             let [first, second] = [b"a", b"b"]
-                .map(|head| encode_sealed(Kind::Message, head, &[], &mut sealer).concat());
+                .map(|head| encode_sealed(FrameKind::Message, head, &[], &mut sealer).concat());
             let inbox = &mut sides[to].inbox;
             inbox.receive(&first);
             assert_eq!(inbox.next_frame().unwrap().unwrap().head, b"a"[..]);
@@ -171,7 +173,7 @@ fn the_first_message_may_come_with_the_last_word_of_the_handshake() {
     door.read(&caller.out, usize::MAX);
     let mut sealer = door.handshake.sealer();
     assert!(door.end.unwrap().is_ok() && sealer.is_some());
-    let message = encode_sealed(Kind::Message, b"head", &[], &mut sealer).concat();
+    let message = encode_sealed(FrameKind::Message, b"head", &[], &mut sealer).concat();
     caller.read(&[door.out, message].concat(), usize::MAX);
     assert!(caller.end.unwrap().is_ok());
     caller.inbox.open(Lane::Data);
@@ -183,7 +185,7 @@ fn old_call(meeting: &Meeting, newest: u16) -> Side {
     let [caller, mut door] = meeting.sides();
     let mut hello = caller.out[PREFACE.len() + 16..].to_vec();
     hello[..2].copy_from_slice(&newest.to_le_bytes());
-    let wire = [&PREFACE[..], &encode(Kind::Hello, &hello, &[]).concat()].concat();
+    let wire = [&PREFACE[..], &encode(FrameKind::Hello, &hello, &[]).concat()].concat();
     door.read(&wire, usize::MAX);
     door
 }
@@ -197,7 +199,7 @@ fn a_door_proves_first_only_where_old_members_are_left() {
         let meeting = Meeting { way: open, ..Meeting::new() };
         let mut door = old_call(&meeting, newest);
         let text = door.end.take().unwrap().unwrap_err().to_string();
-        assert!(text.starts_with(&format!("it speaks protocols up to {newest} alone")), "{text}");
+        assert!(text.starts_with(&format!("it only speaks protocols up to {newest}")), "{text}");
         for (secret, way) in [
             ("", open),
             ("secret", Way { tls: true, ..open }),
@@ -205,7 +207,7 @@ fn a_door_proves_first_only_where_old_members_are_left() {
         ] {
             let door = old_call(&Meeting { secrets: [secret; 2], way, ..Meeting::new() }, newest);
             assert!(door.end.is_none());
-            assert_eq!(door.out[PREFACE.len() + 12], Kind::Welcome as u8);
+            assert_eq!(door.out[PREFACE.len() + 12], FrameKind::Welcome as u8);
         }
     }
     // What a stranger gets is the same whatever the secret is.
@@ -241,19 +243,19 @@ fn each_refusal_names_both_sides_on_both_sides() {
         assert_eq!(meeting.refused(), [told(text), text.to_owned()]);
     };
     let mut meeting = Meeting { secrets: ["one", "other"], ..Meeting::new() };
-    at_door(&meeting, "the cluster-secret of n1 is not that of n2");
+    at_door(&meeting, "the cluster-secret of n1 differs from that of n2");
     meeting.secrets = ["", "other"];
-    at_door(&meeting, "the cluster-secret of n1 is not that of n2");
+    at_door(&meeting, "the cluster-secret of n1 differs from that of n2");
     meeting.secrets = [""; 2];
     assert!(meeting.met()[1].as_ref().unwrap().is_ok(), "none is needed on loopback");
 
     let meeting = Meeting { door: claims("n3", 13), ..Meeting::new() };
-    at_door(&meeting, "n2 was called, n3 answers at this address");
+    at_door(&meeting, "expected n2, but n3 answers at this address");
 
     let meeting = Meeting { caller: claims("n2", 11), ..Meeting::new() };
     at_door(
         &meeting,
-        "two nodes are called n2: 000000000000000c and 000000000000000b; cluster-node has to differ",
+        "two nodes are called n2: 000000000000000c and 000000000000000b; cluster-node must differ",
     );
     let meeting = Meeting { caller: claims("n1", 12), ..Meeting::new() };
     at_door(
@@ -276,7 +278,7 @@ fn each_refusal_names_both_sides_on_both_sides() {
     meeting.door.holds = Holds::Member(ClusterId(1));
     // The caller alone knows that: by then the door has let it in.
     let [caller, door] = meeting.met().map(|end| end.expect("ended"));
-    let text = "n2 has the id 000000000000000c, the member of that name has 0000000000000063: its folder is another one";
+    let text = "n2 has the id 000000000000000c, the member of that name has 0000000000000063: it has another folder";
     assert_eq!(caller.unwrap_err().to_string(), text);
     assert!(door.is_ok());
 }
@@ -287,7 +289,7 @@ fn other_protocols_are_refused_by_their_numbers_alone() {
     let speak = |newest: u16, oldest: u16, rest: &[u8]| {
         let head = [&newest.to_le_bytes()[..], &oldest.to_le_bytes(), rest].concat();
         let [_, mut door] = Meeting::new().sides();
-        door.read(&[&PREFACE[..], &encode(Kind::Hello, &head, &[]).concat()].concat(), 9);
+        door.read(&[&PREFACE[..], &encode(FrameKind::Hello, &head, &[]).concat()].concat(), 9);
         let out = String::from_utf8_lossy(&door.out).into_owned();
         (door.end.unwrap().unwrap_err().to_string(), out)
     };
@@ -322,10 +324,10 @@ fn messages_out_of_order_are_refused() {
     let [mut caller, mut door] = Meeting::new().sides();
     door.read(&caller.out, usize::MAX);
     door.read(&caller.out[PREFACE.len()..], usize::MAX);
-    assert_eq!(door.end, Some(Err(Refusal::Order(Kind::Hello))));
-    let proof = [&PREFACE[..], &encode(Kind::Proof, &[0; 32], &[]).concat()].concat();
+    assert_eq!(door.end, Some(Err(Refusal::Order(FrameKind::Hello))));
+    let proof = [&PREFACE[..], &encode(FrameKind::Proof, &[0; 32], &[]).concat()].concat();
     caller.read(&proof, usize::MAX);
-    assert_eq!(caller.end, Some(Err(Refusal::Order(Kind::Proof))));
+    assert_eq!(caller.end, Some(Err(Refusal::Order(FrameKind::Proof))));
 }
 
 /// Any bytes that are changed on the way end in a refusal, or in nothing: never in a peer that is believed to be
@@ -374,14 +376,14 @@ fn changed_bytes_never_make_another_peer() {
 #[test]
 fn a_stranger_is_held_to_little() {
     let [_, mut door] = Meeting::new().sides();
-    let mut header = encode(Kind::Hello, &[0; 5_000], &[])[0][..16].to_vec();
+    let mut header = encode(FrameKind::Hello, &[0; 5_000], &[])[0][..16].to_vec();
     header[4..8].copy_from_slice(&(HANDSHAKE_FRAME_BYTES_MAX as u32).to_le_bytes());
     door.read(&[&PREFACE[..], &header].concat(), usize::MAX);
     let refused = door.end.unwrap().unwrap_err().to_string();
-    assert_eq!(refused, "a head of 8192 bytes; the most are 8176");
+    assert_eq!(refused, "a header of 8192 bytes; at most 8176 are allowed");
 
     let [_, mut door] = Meeting::new().sides();
-    let longest = encode(Kind::Hello, &[1; HANDSHAKE_FRAME_BYTES_MAX - 16], &[]).concat();
+    let longest = encode(FrameKind::Hello, &[1; HANDSHAKE_FRAME_BYTES_MAX - 16], &[]).concat();
     let wire = [&PREFACE[..], &longest[..longest.len() - 1]].concat();
     door.read(&wire, 64 << 10);
     assert!(door.end.is_none() && door.inbox.bytes() <= HANDSHAKE_BYTES_MAX);
@@ -391,7 +393,7 @@ fn a_stranger_is_held_to_little() {
 #[test]
 fn what_the_other_side_tells_is_shown_on_one_line() {
     let [mut caller, _] = Meeting::new().sides();
-    let refused = encode(Kind::Refused, b"no\n\x1b[2Jroot: \xff", &[]).concat();
+    let refused = encode(FrameKind::Refused, b"no\n\x1b[2Jroot: \xff", &[]).concat();
     caller.read(&[&PREFACE[..], &refused].concat(), usize::MAX);
     let text = caller.end.unwrap().unwrap_err().to_string();
     assert_eq!(text, "the other node refuses: no[2Jroot: \u{fffd}");
@@ -414,7 +416,7 @@ fn welcome(hello: &[u8], name: &str, id: u64, cluster: Option<u128>) -> Vec<u8> 
         code.update(part);
     }
     let head = [&welcome[..], &code.finalize().into_bytes()].concat();
-    [&PREFACE[..], &encode(Kind::Welcome, &head, &[]).concat()].concat()
+    [&PREFACE[..], &encode(FrameKind::Welcome, &head, &[]).concat()].concat()
 }
 
 /// The caller looks for itself who answered, whatever the door made of the call; and the bytes are those that stand
@@ -436,7 +438,7 @@ fn a_caller_believes_only_the_one_it_called() {
     assert_eq!(answered("n2", 12, None).as_deref(), Ok("n2"));
     assert_eq!(answered("n2", 12, Some(1)).as_deref(), Ok("n2"));
     let refused = |end: Result<String, String>| end.unwrap_err();
-    let text = "n2 was called, n3 answers at this address";
+    let text = "expected n2, but n3 answers at this address";
     assert_eq!(refused(answered("n3", 12, None)), text);
     let text = refused(answered("n2", 12, Some(2)));
     assert!(text.starts_with("n1 is a member of cluster 0000") && text.contains(", n2 of cluster"));

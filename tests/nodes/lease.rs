@@ -2,7 +2,7 @@
 //! lost, pauses, restarts and hand-overs: no two hold the lease at once.
 
 use crate::support::seeds::{Seen, for_each_seed};
-use delayd::cluster::lease::Lease;
+use delayd::cluster::timing::lease::Lease;
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

@@ -3,8 +3,8 @@
 //! another node does not have is seen at once.
 
 use crate::support::seeds::{Seen, for_each_seed};
-use delayd::cluster::member::{
-    Batch, Delivery, Effect, Lost, Member, Payload, Position, Proposals, Role,
+use delayd::cluster::raft::member::{
+    DecidedBatch, Delivery, Effect, EnginePosition, Lost, Member, Payload, Proposals, Role,
 };
 use delayd::ids::Index;
 use rand::rngs::SmallRng;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 const NODES: usize = 3;
 
 /// Facts, and the batch that they are.
-type Proposal = (Batch, Vec<u64>);
+type Proposal = (DecidedBatch, Vec<u64>);
 
 #[derive(Clone, PartialEq, Debug)]
 struct Entry {
@@ -28,7 +28,7 @@ struct Entry {
 enum Event {
     Elected(u64),
     Followed,
-    Refused(Batch),
+    Refused(DecidedBatch),
     Deliver(usize),
 }
 
@@ -80,8 +80,8 @@ fn replay(log: &[Entry]) -> Vec<u64> {
 }
 
 /// Where an engine is that has applied these entries.
-fn position(log: &[Entry]) -> Position {
-    Position {
+fn position(log: &[Entry]) -> EnginePosition {
+    EnginePosition {
         index: Index(log.len() as u64),
         epoch: log.last().map_or(0, |entry| entry.term),
         first: replay(log).len() as u64 + 1,

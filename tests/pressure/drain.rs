@@ -279,7 +279,7 @@ fn drains(
     );
     if segment.is_none() {
         let log = run.program.as_ref().expect("it runs").log();
-        assert!(log.contains("segments of 8388608 bytes are made"), "{log}");
+        assert!(log.contains("segments have 8388608 bytes"), "{log}");
     }
     assert_ne!(run.wire().field("journal_state"), "ok", "nobody is told that the disk is full");
     if restarts > 0 {

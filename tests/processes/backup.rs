@@ -9,8 +9,8 @@ use crate::support::program::{Folder, Program, Reply, Wire, seed};
 use delayd::engine::{Engine, Settings};
 use delayd::ids::Index;
 use delayd::journal::base::index_of;
+use delayd::journal::offline::restore::read_backup;
 use delayd::journal::recovery::{Offered, Progress, Replay};
-use delayd::journal::restore::read_backup;
 use delayd::journal::{Disk, LogOptions, LogReader};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -154,7 +154,7 @@ fn a_backup_of_a_follower_under_load_is_the_state_as_of_its_batch() {
     is_refused(&refused, 3, "--from-leader");
     let before = trio.wire(leader).number("raft_last_index");
     let done = is_good(&backup(trio.addresses[follower], &dir).output().unwrap());
-    assert!(done.contains("all jobs counted"), "{done}");
+    assert!(done.contains("all jobs were counted"), "{done}");
     load.wait_for(50);
     drop(load);
     assert_eq!((trio.leader(), trio.epoch(leader)), (leader, epoch), "nobody was elected");
@@ -196,7 +196,7 @@ fn a_backup_that_is_killed_goes_on_where_it_was() {
     assert!(parts.is_sorted() && parts[0] > 0, "{parts:?}");
     // It is held for a client that comes back: none of the bytes came twice.
     let done = is_good(&backup(program.address, &dir).output().unwrap());
-    assert!(done.contains("goes on behind"), "{done}");
+    assert!(done.contains("continues after"), "{done}");
     assert!(done.contains("300 delayed, 0 ready"), "of before the job that came later: {done}");
     is_good(&delayd(&["check", dir.to_str().unwrap()]).output().unwrap());
     // The next one takes its place.
@@ -220,11 +220,11 @@ fn a_backup_goes_on_after_a_restart_of_the_server() {
     wait_until("a part has come", || (part(&dir) > 300_000).then_some(()));
     program.kill();
     let broken = running.wait_with_output().unwrap();
-    is_refused(&broken, 1, "what has come is kept");
+    is_refused(&broken, 1, "the received data is kept");
     let program = Program::start(&scratch.0, &options);
     program.connect_loaded();
     let done = is_good(&backup(program.address, &dir).output().unwrap());
-    assert!(done.contains("goes on behind") && done.contains("200 delayed"), "{done}");
+    assert!(done.contains("continues after") && done.contains("200 delayed"), "{done}");
 }
 
 #[test]
@@ -243,7 +243,8 @@ fn one_backup_at_a_time_and_what_it_reads_is_told_of() {
     assert!(other.ask("DELAY.BACKUP BEGIN").is_error("ERR"));
     let text = |reply: Reply| reply.text().to_owned();
     assert!(
-        text(other.ask(&format!("DELAY.BACKUP READ {id} 0"))).contains("not this connection's")
+        text(other.ask(&format!("DELAY.BACKUP READ {id} 0")))
+            .contains("belongs to another connection")
     );
     let bytes = ready[7].number();
     assert!(
@@ -360,13 +361,13 @@ fn a_backup_is_restored_into_one_server_and_into_three() {
     let dir = scratch.0.join("backup");
     is_good(&backup(program.address, &dir).output().unwrap());
     let alone = scratch.0.join("alone");
-    is_refused(&restore(&dir, &scratch.0, &[]), 3, "it holds a journal already");
+    is_refused(&restore(&dir, &scratch.0, &[]), 3, "it already has a journal");
     let done = is_good(&restore(&dir, &alone, &[]));
     assert!(
         done.contains("20 delayed, 0 ready, 1 leased") && done.contains("ready again"),
         "{done}"
     );
-    is_refused(&restore(&dir, &alone, &[]), 3, "it holds a journal already");
+    is_refused(&restore(&dir, &alone, &[]), 3, "it already has a journal");
     // What it was at the backup; the world went on, and gave out a token that is not known there.
     wire.ask(&format!("DELAY.NACK q leased {token} UNCOUNTED"));
     let later = wire.ask("DELAY.RESERVE NOWAIT 1 q LEASE 1h");
@@ -419,5 +420,5 @@ fn a_damaged_backup_is_refused_with_file_and_offset_and_nothing_is_written() {
         dir.join("incoming-00000000000000000020-0000000000000001.tmp"),
     )
     .unwrap();
-    is_refused(&restore(&dir, &into, &[]), 3, "there is no whole backup in it");
+    is_refused(&restore(&dir, &into, &[]), 3, "there is no complete backup in it");
 }

@@ -71,7 +71,7 @@ fn who_lacks_what_no_log_has_any_more_is_sent_a_base_and_may_lead_then() {
     add(&trio, 10);
     has(&trio, away, 610);
     let log = trio.kill(away);
-    assert!(log.contains("a base has come whole"), "{log}");
+    assert!(log.contains("a base was received"), "{log}");
     trio.check(away);
     trio.begin(away);
     has(&trio, away, 610);
@@ -219,7 +219,7 @@ fn a_node_that_lost_its_disk_takes_its_own_place() {
     trio.begin(lost);
     add(&trio, 10);
     wait_until("it is told so", || {
-        trio.program(lost).log().contains("its folder is another one").then_some(())
+        trio.program(lost).log().contains("it has another folder").then_some(())
     });
     assert_eq!(trio.wire(lost).field("raft_leader"), "");
     trio.kill(lost);

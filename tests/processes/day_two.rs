@@ -167,7 +167,7 @@ fn a_backup_is_kept_and_restored_into_a_server_and_into_a_cluster() {
     shell.say("redis-cli -p $(role master) DELAY.ADD q 1h body ID kept >/dev/null");
     shell.section("Keep a backup");
     shell.say("redis-cli -p $(role master) DELAY.ADD q 1h body ID lost >/dev/null");
-    shell.section("Restore it into a server alone");
+    shell.section("Restore it into a standalone server");
     shell.say("until_leads 9252");
     shell.has_all(9_252, JOBS + 1);
     shell.say("redis-cli -p 9252 SHUTDOWN; until_gone alone");
@@ -226,16 +226,16 @@ fn a_cluster_becomes_a_server_alone() {
     let mut shell = Shell::new("day-two-back");
     shell.say("redis-cli -p $(role master) DELAY.ADD q 0 body ID leased");
     shell.say("redis-cli -p $(role master) DELAY.RESERVE NOWAIT 1 q LEASE 1h > leased");
-    shell.section("The way back to a server alone");
+    shell.section("Back to a standalone server");
     shell.has_all(9_248, JOBS + 1);
     // The lease and its token are as they were.
     shell.say("redis-cli -p 9248 DELAY.ACK q leased $(sed -n 4p leased)");
     shell.say("redis-cli -p 9248 INFO raft; redis-cli -p 9248 DELAY.CLUSTER");
     let printed = shell.run();
-    assert!(printed.contains("for a server alone"), "{printed}");
+    assert!(printed.contains("for a standalone server"), "{printed}");
     assert!(printed.contains("\n1\n"), "{printed}");
     assert!(
-        printed.ends_with("ERR this server runs alone: cluster-node is not set\n"),
+        printed.ends_with("ERR this is a standalone server: cluster-node is not set\n"),
         "{printed}"
     );
 }

@@ -93,8 +93,8 @@ fn lists_that_differ_are_shown_beside_each_other() {
     let other = format!("{list},n4=127.0.0.1:1");
     trio.begin_with(2, &["--cluster-nodes", &other]);
     for node in 0..NODES {
-        trio.says(node, &["WARN", "have to be equal", &list, &other]);
-        trio.refuses(node, "have to be equal");
+        trio.says(node, &["WARN", "must be equal", &list, &other]);
+        trio.refuses(node, "must be equal");
     }
     trio.refuses(0, "LOADING");
     trio.mend(2);
@@ -109,7 +109,7 @@ fn a_name_that_two_nodes_have_is_refused() {
     let announced = ports[0].to_string();
     trio.begin_with(2, &["--cluster-node", "n2", "--cluster-announce-bus-port", &announced]);
     trio.begin(0);
-    trio.says(0, &["n3 was called, n2 answers"]);
+    trio.says(0, &["expected n3, but n2 answers"]);
     trio.refuses(0, "LOADING");
     // Its folder is that of n2 by now.
     trio.stop(2);
@@ -123,7 +123,7 @@ fn a_secret_that_differs_is_named_on_both_sides() {
     let mut trio = Trio::prepare("secret", &["--cluster-secret", "the right secret"]);
     (0..2).for_each(|node| trio.begin(node));
     trio.begin_with(2, &["--cluster-secret", "the wrong secret"]);
-    trio.says(2, &["cluster-secret of n3 is not that of n1"]);
+    trio.says(2, &["cluster-secret of n3 differs from that of n1"]);
     trio.says(0, &["cluster-secret", "n3"]);
     for node in 0..NODES {
         let log = trio.program(node).log();
@@ -142,7 +142,10 @@ fn the_journal_of_a_single_node_stays_its_own() {
     alone.stop();
     (0..NODES).for_each(|node| trio.begin(node));
     let log = trio.ended(2);
-    assert!(log.contains("the journal is that of a server alone, and cluster-node is n3"), "{log}");
+    assert!(
+        log.contains("the journal belongs to a standalone server, but cluster-node is n3"),
+        "{log}"
+    );
     trio.refuses(0, "LOADING the cluster is forming: n3 is missing");
     let alone = Program::start(&trio.path(2), &[]);
     assert_eq!(alone.connect_loaded().ask("DELAY.LEN own"), Reply::Number(1));

@@ -142,7 +142,7 @@ fn nothing_of_a_job_is_seen_between_nodes_that_speak_tls() {
         assert!(heard.len() > 5_000_000, "{}", heard.len());
         assert_eq!(holds(&heard, BODY.as_bytes()), !is_sealed);
         let log = nodes.programs[away].as_ref().expect("it runs").log();
-        assert!(log.contains("a base has come whole"), "{log}");
+        assert!(log.contains("a base was received"), "{log}");
     }
 }
 
@@ -160,7 +160,7 @@ fn who_does_not_speak_tls_is_not_let_in() {
     for node in [0, 2] {
         wait_until(format!("{} says why", name(node)), || {
             let log = nodes.programs[node].as_ref().expect("it runs").log();
-            log.contains("tls-cluster has to be the same on all nodes").then_some(())
+            log.contains("tls-cluster must be the same on all nodes").then_some(())
         });
     }
     let forming = nodes.wire(0).unwrap().ask("DELAY.LEN q");

@@ -6,7 +6,7 @@ use crate::support::program::{Program, Reply, Wire};
 use std::process::Command;
 
 /// What a node rightly says of a machine that does other things beside it.
-const OF_A_BUSY_MACHINE: [&str; 2] = ["the process stood still", "this node is sick"];
+const OF_A_BUSY_MACHINE: [&str; 2] = ["the process stalled", "this node is sick"];
 
 impl Trio {
     /// A line of the node's log that has all of these, once there is one.
@@ -70,7 +70,7 @@ fn a_lost_majority_is_told_and_the_command_that_is_named_helps() {
     });
     wait_until("whoever was told so is let go", || wire.try_ask("PING").err());
 
-    let line = trio.line(leader, &["WARN", "1 of 3 voters are here, 2 are needed; missing: "]);
+    let line = trio.line(leader, &["WARN", "1 of 3 voters are online, 2 are needed; missing: "]);
     for node in gone {
         assert!(line.contains(&format!("{} at 127.0.0.1:", name(node))), "{line}");
     }
@@ -188,11 +188,11 @@ fn a_node_whose_disk_hangs_says_so_and_the_others_show_it() {
     wait_until("both are well", || (is(leader, "well") && is(follower, "well")).then_some(()));
     disk.set("stuck");
     assert!(matches!(trio.wire(leader).ask("DELAY.ADD q 1h x"), Reply::Bulk(_)));
-    let line = trio.line(follower, &["WARN", "this node is sick", "What to do: look at the disk"]);
+    let line = trio.line(follower, &["WARN", "this node is sick", "What to do: check the disk"]);
     assert!(line.contains("a write has waited for its disk for "), "{line}");
     wait_until("the leader shows it", || is(follower, "disk-hangs").then_some(()));
     assert_eq!(trio.wire(follower).field("raft_health"), "disk-hangs");
     disk.clear("stuck");
-    trio.line(follower, &["INFO", "this node is well again"]);
+    trio.line(follower, &["INFO", "this node is healthy again"]);
     wait_until("it is well again", || is(follower, "well").then_some(()));
 }

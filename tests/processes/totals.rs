@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Counted at least so often, and as many times more as there were calls without an answer.
 type Bounds = BTreeMap<(&'static str, &'static str), (u64, u64)>;
 
-/// What is wrong.
+/// The problem.
 pub fn check(calls: &[Call], seen: &Seen) -> Vec<String> {
     let mut wrong = Vec::new();
     for ((queue, what), (least, more)) in bounds(calls) {

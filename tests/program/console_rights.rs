@@ -23,13 +23,8 @@ fn dead_job(wire: &mut Wire, queue: &str, id: &str) {
 }
 
 const PAGES: [&str; 7] = [
-    "/",
-    "/queues",
-    "/queue?name=q",
-    "/queue?name=q&tab=delayed",
-    "/queue?name=q&tab=dead",
-    "/queue?name=q&tab=settings",
-    "/job?queue=q&id=a",
+    "/", "/queues", "/queue?name=q", "/queue?name=q&tab=delayed", "/queue?name=q&tab=dead",
+    "/queue?name=q&tab=settings", "/job?queue=q&id=a",
 ];
 
 #[test]

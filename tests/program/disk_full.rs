@@ -39,7 +39,7 @@ impl Disk {
 
 /// The disk refused a file, or the journal saw it coming.
 fn names_the_disk(trouble: &str) -> bool {
-    let causes = ["No space left on device", "is kept for its next base and segment"];
+    let causes = ["No space left on device", "is reserved for its next base and segment"];
     causes.iter().any(|cause| trouble.contains(cause))
 }
 
@@ -47,7 +47,7 @@ fn names_the_disk(trouble: &str) -> bool {
 fn is_no_room(reply: &Reply) -> bool {
     let Reply::Error(text) = reply else { return false };
     assert!(
-        names_the_disk(text) && text.starts_with("MISCONF the journal has no room: "),
+        names_the_disk(text) && text.starts_with("MISCONF the journal has no space: "),
         "{text}"
     );
     true

@@ -8,28 +8,9 @@ use serde_json::{Value as Json, json};
 
 /// Not over HTTP: what begins or ends something on a connection that goes on.
 const CONNECTIONS: [&str; 23] = [
-    "delay.backup|begin",
-    "delay.backup|end",
-    "delay.backup|read",
-    "watch",
-    "unwatch",
-    "auth",
-    "hello",
-    "quit",
-    "reset",
-    "monitor",
-    "subscribe",
-    "psubscribe",
-    "ssubscribe",
-    "unsubscribe",
-    "punsubscribe",
-    "sunsubscribe",
-    "sync",
-    "psync",
-    "client|reply",
-    "multi",
-    "exec",
-    "discard",
+    "delay.backup|begin", "delay.backup|end", "delay.backup|read", "watch", "unwatch", "auth",
+    "hello", "quit", "reset", "monitor", "subscribe", "psubscribe", "ssubscribe", "unsubscribe",
+    "punsubscribe", "sunsubscribe", "sync", "psync", "client|reply", "multi", "exec", "discard",
     // It would end the server.
     "shutdown",
 ];

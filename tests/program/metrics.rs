@@ -7,7 +7,7 @@ use crate::support::http::{free_port, get, page, send};
 use crate::support::patience::{limit, pass, seconds};
 use crate::support::program::{Folder, Program, Reply, Wire};
 use delayd::limits::SCRAPE_FRESH;
-use delayd::observe::metrics::families::{FAMILIES, Part};
+use delayd::observe::metrics::families::{FAMILIES, MetricGroup};
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 use std::time::Instant;
@@ -113,7 +113,7 @@ fn no_metric_of_the_table_is_missing() {
     let (mut wire, mut other) = (program.connect_loaded(), program.connect());
     work(&mut wire, &mut other);
     let all = scrape(port);
-    let here = || FAMILIES.iter().filter(|family| family.part != Part::Cluster);
+    let here = || FAMILIES.iter().filter(|family| family.part != MetricGroup::Cluster);
     for family in here() {
         assert!(all.families.contains_key(family.name), "{}", family.name);
     }

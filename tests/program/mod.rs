@@ -1,5 +1,6 @@
 //! The real program as a child process: its disk fails or is full, it is stopped, killed, watched, given secrets.
 
+mod call;
 mod console_api;
 mod console_found;
 mod console_guard;
@@ -8,11 +9,13 @@ mod console_rights;
 mod disk_failure;
 mod disk_full;
 mod doors;
+mod first_look;
 mod handed_over;
 mod metrics;
 mod recurring;
 mod secrets;
 mod small;
 mod standstill;
+mod starters;
 mod walks;
 mod zones;

@@ -76,7 +76,7 @@ fn what_was_answered_in_time_wins_against_the_clock() {
         assert!(!next.has_reply(), "a job was delivered twice");
         assert!(other.number("standstills") > 0);
         assert!(other.number("standstill_us") > 200_000);
-        assert!(program.stop().contains("the process stood still"));
+        assert!(program.stop().contains("the process stalled"));
     }
 }
 

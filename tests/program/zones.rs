@@ -81,7 +81,7 @@ fn what_has_no_tables_is_refused_and_changes_nothing() {
     for (value, reason) in [
         ("atuo", "argument must be one of the following: auto, bundled, system, or the path of a folder, which begins with /".to_owned()),
         (gone.as_str(), format!("{gone}: No such file or directory (os error 2)")),
-        (folder.text(), format!("{}: there is no compiled table of a zone (TZif) in it", folder.text())),
+        (folder.text(), format!("{}: it contains no compiled time-zone table (TZif)", folder.text())),
     ] {
         let Reply::Error(text) = set(&mut wire, value) else { panic!("{value} was taken") };
         let begin = "ERR CONFIG SET failed (possibly related to argument 'tzdata') - ";

@@ -1,7 +1,7 @@
 //! The table of commands against its own parsers. What each parser takes and refuses is in the transcripts.
 
-use delayd::command::spec::argument::{Argument, Kind};
-use delayd::command::spec::{CATEGORIES, Flag, Group, Keys};
+use delayd::command::spec::argument::{Argument, ArgumentKind};
+use delayd::command::spec::{CATEGORIES, Flag, Group, KeyPositions};
 use delayd::command::{self, CommandSpec, table};
 use delayd::error::Error;
 use delayd::ids::Db;
@@ -47,27 +47,33 @@ fn the_example_counts_right() {
 #[test]
 fn keys_stand_where_the_tree_says() {
     for spec in table::all_with_subcommands() {
-        let at = spec.arguments.iter().position(|argument| argument.kind == Kind::Key);
+        let at = spec.arguments.iter().position(|argument| argument.kind == ArgumentKind::Key);
         let base = 1 + i64::from(spec.is_subcommand());
         let Some(at) = at else {
-            assert_eq!(spec.keys, Keys::None, "{}", spec.name);
+            assert_eq!(spec.keys, KeyPositions::None, "{}", spec.name);
             continue;
         };
         let behind = spec.arguments[at + 1..].iter().map(Argument::words_min).sum::<usize>() as i64;
         let first = base + at as i64;
-        if matches!(spec.keys, Keys::FromTo { .. }) {
+        if matches!(spec.keys, KeyPositions::FromTo { .. }) {
             let second = &spec.arguments[at + 1];
-            assert_eq!((first, second.kind, second.key_spec), (1, Kind::Key, 1), "{}", spec.name);
+            assert_eq!(
+                (first, second.kind, second.key_spec),
+                (1, ArgumentKind::Key, 1),
+                "{}",
+                spec.name
+            );
             continue;
         }
         let counted = at > 0 && ["numqueues", "numkeys"].contains(&spec.arguments[at - 1].name);
         // RENAME names two.
-        let keys = spec.arguments[at..].iter().take_while(|argument| argument.kind == Kind::Key);
+        let keys =
+            spec.arguments[at..].iter().take_while(|argument| argument.kind == ArgumentKind::Key);
         let last = first + keys.count() as i64 - 1;
         let want = match spec.arguments[at].multiple {
-            true if counted => Keys::Counted { at: first - 1 },
-            true => Keys::Range { first, last: -1 - behind },
-            false => Keys::Range { first, last },
+            true if counted => KeyPositions::Counted { at: first - 1 },
+            true => KeyPositions::Range { first, last: -1 - behind },
+            false => KeyPositions::Range { first, last },
         };
         assert_eq!(spec.keys, want, "{}", spec.name);
     }
@@ -116,8 +122,8 @@ fn arities_are_those_of_redis() {
 
 fn sample(argument: &Argument) -> Vec<&'static str> {
     match argument.kind {
-        Kind::Word => vec![],
-        Kind::OneOf => match argument.arguments[0].token {
+        ArgumentKind::Word => vec![],
+        ArgumentKind::OneOf => match argument.arguments[0].token {
             Some(token) => {
                 let mut words = vec![token];
                 words.extend(sample(&argument.arguments[0]));
@@ -125,24 +131,24 @@ fn sample(argument: &Argument) -> Vec<&'static str> {
             }
             None => sample(&argument.arguments[0]),
         },
-        Kind::Block => argument.arguments.iter().flat_map(sample).collect(),
-        Kind::Integer if argument.name == "protover" => vec!["3"],
-        Kind::Integer if argument.name == "index" => vec!["0"],
-        Kind::Integer => vec!["1"],
+        ArgumentKind::Block => argument.arguments.iter().flat_map(sample).collect(),
+        ArgumentKind::Integer if argument.name == "protover" => vec!["3"],
+        ArgumentKind::Integer if argument.name == "index" => vec!["0"],
+        ArgumentKind::Integer => vec!["1"],
         // More than the spread that is sampled.
-        Kind::Duration if argument.name == "every" => vec!["1h"],
-        Kind::Duration | Kind::When => vec!["30s"],
-        Kind::Timeout => vec!["0.5"],
-        Kind::Side => vec!["LEFT"],
-        Kind::Token => vec!["42"],
-        Kind::Backoff => vec!["1s,5s~"],
-        Kind::Instant => vec!["@1893456000000"],
-        Kind::Cron => vec!["0 8 * * MON-FRI"],
-        Kind::Zone => vec!["Europe/Berlin"],
-        Kind::Pattern => vec!["*"],
-        Kind::Key | Kind::Id => vec!["x"],
-        Kind::Bytes if argument.name == "username" => vec!["default"],
-        Kind::Bytes => vec!["x"],
+        ArgumentKind::Duration if argument.name == "every" => vec!["1h"],
+        ArgumentKind::Duration | ArgumentKind::When => vec!["30s"],
+        ArgumentKind::Timeout => vec!["0.5"],
+        ArgumentKind::Side => vec!["LEFT"],
+        ArgumentKind::Token => vec!["42"],
+        ArgumentKind::Backoff => vec!["1s,5s~"],
+        ArgumentKind::Instant => vec!["@1893456000000"],
+        ArgumentKind::Cron => vec!["0 8 * * MON-FRI"],
+        ArgumentKind::Zone => vec!["Europe/Berlin"],
+        ArgumentKind::Pattern => vec!["*"],
+        ArgumentKind::Key | ArgumentKind::Id => vec!["x"],
+        ArgumentKind::Bytes if argument.name == "username" => vec!["default"],
+        ArgumentKind::Bytes => vec!["x"],
     }
 }
 
@@ -188,42 +194,13 @@ fn every_command_takes_what_its_tree_requires() {
     assert_eq!(
         refused,
         [
-            "lset",
-            "linsert",
-            "ltrim",
-            "expire",
-            "pexpire",
-            "expireat",
-            "pexpireat",
-            "dump",
-            "restore",
-            "move",
-            "client|caching",
-            "client|tracking",
+            "lset", "linsert", "ltrim", "expire", "pexpire", "expireat", "pexpireat", "dump",
+            "restore", "move", "client|caching", "client|tracking",
             // No script is run.
-            "eval",
-            "eval_ro",
-            "evalsha",
-            "evalsha_ro",
-            "fcall",
-            "fcall_ro",
-            "function|delete",
-            "function|kill",
-            "function|load",
-            "script|kill",
-            "script|load",
-            "asking",
-            "cluster",
-            "readonly",
-            "readwrite",
-            "swapdb",
-            // Nothing is replicated.
-            "debug",
-            "psync",
-            "replconf",
-            "replicaof",
-            "slaveof",
-            "sync",
+            "eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function|delete",
+            "function|kill", "function|load", "script|kill", "script|load", "asking", "cluster",
+            "readonly", "readwrite", "swapdb", // Nothing is replicated.
+            "debug", "psync", "replconf", "replicaof", "slaveof", "sync",
             // Nothing is noted.
             "latency|graph"
         ]
@@ -302,7 +279,7 @@ fn options_are_those_of_the_tree() {
         let last = spec
             .arguments
             .last()
-            .is_some_and(|argument| argument.multiple && argument.kind != Kind::Block);
+            .is_some_and(|argument| argument.multiple && argument.kind != ArgumentKind::Block);
         if !free && !last {
             let mut words = required(spec);
             words.push("NONSENSE");
@@ -331,5 +308,5 @@ fn replies_that_end_early_say_so() {
         assert!(said.contains(&most), "{name}: {said}");
     }
     assert!(about("delay.redrive", "ids").contains("in this order"));
-    assert!(about("delay.add", "replace").contains("a place of its own"));
+    assert!(about("delay.add", "replace").contains("a new place"));
 }

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use self::check_framer::{Event, TINY, check, events};
 use bytes::BytesMut;
-use delayd::resp::{Arg, ELEMENTS_MAX, Frame, FrameLimits, Framer, LINE_BYTES_MAX, ProtocolError};
+use delayd::resp::{Arg, ELEMENTS_MAX, FrameLimits, Framed, Framer, LINE_BYTES_MAX, ProtocolError};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use redis_protocol::resp2::decode::decode_range;
@@ -56,7 +56,7 @@ fn encode(args: &[&[u8]]) -> BytesMut {
 fn error_text(data: &[u8], limits: &FrameLimits) -> String {
     let whole = events(data, data.len(), limits);
     let error = match whole.last() {
-        Some(Event::End(Frame::Error(error))) => error.to_string(),
+        Some(Event::End(Framed::Error(error))) => error.to_string(),
         other => panic!("{:?} gives {other:?}", data[..data.len().min(60)].escape_ascii()),
     };
     if data.len() < 1000 {
@@ -140,9 +140,9 @@ fn strangers_get_ten_elements_of_16_kib() {
 #[test]
 fn limits_are_read_anew_at_every_call() {
     let (mut framer, mut buf) = (Framer::new(), BytesMut::from("AUTH x\r\n*11\r\n"));
-    assert_eq!(framer.next(&mut buf, &FrameLimits::UNAUTHENTICATED), Frame::Command);
+    assert_eq!(framer.next(&mut buf, &FrameLimits::UNAUTHENTICATED), Framed::Command);
     framer.consume(&mut buf);
-    assert_eq!(framer.next(&mut buf, &FrameLimits::DEFAULT), Frame::Incomplete);
+    assert_eq!(framer.next(&mut buf, &FrameLimits::DEFAULT), Framed::Incomplete);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn web_browsers_are_recognised() {
         b"\"HOST:\" x\n",
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     ] {
-        assert_eq!(over(data), Some(Event::End(Frame::Attack)));
+        assert_eq!(over(data), Some(Event::End(Framed::Attack)));
     }
     for data in [&b"POSTS\r\n"[..], b"host\r\n", b"x POST Host:\r\n"] {
         assert!(matches!(over(data), Some(Event::Command(_))));
@@ -180,7 +180,7 @@ fn a_line_is_limited_only_while_its_end_is_awaited() {
     let limits = FrameLimits::DEFAULT;
     let line = [&vec![b'y'; LINE_BYTES_MAX + 20_000][..], b"\n"].concat();
     assert_eq!(events(&line, line.len(), &limits), [command(&[&line[..line.len() - 1]])]);
-    let too_long = [Event::End(Frame::Error(ProtocolError::InlineTooLong))];
+    let too_long = [Event::End(Framed::Error(ProtocolError::InlineTooLong))];
     assert_eq!(events(&line, 16 * 1024, &limits), too_long);
     // Exactly 64 KiB without an end still wait.
     assert_eq!(events(&line[..LINE_BYTES_MAX], 16 * 1024, &limits), []);
@@ -237,15 +237,15 @@ fn oversized_bytes_are_not_held() {
         frame
     };
     let piece = vec![b'x'; 16 * 1024];
-    assert_eq!(feed(b"*6\r\n$3\r\nADD\r\n", &mut buf), Frame::Incomplete);
+    assert_eq!(feed(b"*6\r\n$3\r\nADD\r\n", &mut buf), Framed::Incomplete);
     for _ in 0..4 {
-        assert_eq!(feed(b"$67108864\r\n", &mut buf), Frame::Incomplete);
+        assert_eq!(feed(b"$67108864\r\n", &mut buf), Framed::Incomplete);
         for _ in 0..4096 {
-            assert_eq!(feed(&piece, &mut buf), Frame::Incomplete);
+            assert_eq!(feed(&piece, &mut buf), Framed::Incomplete);
         }
-        assert_eq!(feed(b"\r\n", &mut buf), Frame::Incomplete);
+        assert_eq!(feed(b"\r\n", &mut buf), Framed::Incomplete);
     }
-    assert_eq!(feed(b"$1\r\ny\r\nPING\r\n", &mut buf), Frame::Command);
+    assert_eq!(feed(b"$1\r\ny\r\nPING\r\n", &mut buf), Framed::Command);
     assert!(held_max <= 128 * 1024, "256 MiB went through {held_max} bytes");
 
     let args = framer.args(&buf);
@@ -266,7 +266,7 @@ fn many_small_oversized_arguments_are_not_held_either() {
         for _ in 0..99 {
             buf.extend_from_slice(&element);
         }
-        assert_eq!(framer.next(&mut buf, &limits), Frame::Incomplete);
+        assert_eq!(framer.next(&mut buf, &limits), Framed::Incomplete);
     }
     // 99,000 headers of 6 bytes may stay, 20 MB of content may not.
     assert!(buf.len() <= 99_000 * 6 + 9, "{}", buf.len());
@@ -275,11 +275,11 @@ fn many_small_oversized_arguments_are_not_held_either() {
 #[test]
 fn announced_sizes_are_not_believed() {
     let (mut framer, mut buf) = (Framer::new(), BytesMut::from("*1048576\r\n$16000000\r\n"));
-    assert_eq!(framer.next(&mut buf, &FrameLimits::DEFAULT), Frame::Incomplete);
+    assert_eq!(framer.next(&mut buf, &FrameLimits::DEFAULT), Framed::Incomplete);
     assert_eq!(framer.wanted(&buf), 64 * 1024);
     // What has come is matched.
     buf.extend_from_slice(&vec![b'x'; 1_000_000]);
-    assert_eq!(framer.next(&mut buf, &FrameLimits::DEFAULT), Frame::Incomplete);
+    assert_eq!(framer.next(&mut buf, &FrameLimits::DEFAULT), Framed::Incomplete);
     assert_eq!(framer.wanted(&buf), 1_000_000);
     buf.extend_from_slice(&vec![b'x'; 14_999_990]);
     assert_eq!(framer.wanted(&buf), 12);
@@ -290,13 +290,13 @@ fn a_command_stays_until_it_is_consumed() {
     let limits = FrameLimits::DEFAULT;
     let (mut framer, mut buf) = (Framer::new(), BytesMut::new());
     framer.consume(&mut buf);
-    assert_eq!(framer.next(&mut buf, &limits), Frame::Incomplete);
+    assert_eq!(framer.next(&mut buf, &limits), Framed::Incomplete);
     buf.extend_from_slice(b"BLPOP mail 0\r\nPING\r\n");
     assert!(framer.args(&buf).is_empty());
-    assert_eq!(framer.next(&mut buf, &limits), Frame::Command);
+    assert_eq!(framer.next(&mut buf, &limits), Framed::Command);
     // A blocked client's further bytes change nothing.
     buf.extend_from_slice(b"QUIT\r\n");
-    assert_eq!(framer.next(&mut buf, &limits), Frame::Command);
+    assert_eq!(framer.next(&mut buf, &limits), Framed::Command);
     assert_eq!(framer.args(&buf).get(1), Some(Arg::Bytes(b"mail")));
     framer.consume(&mut buf);
     framer.consume(&mut buf);
@@ -385,30 +385,8 @@ fn no_bytes_whatever_break_it() {
     property(proptest::collection::vec(any::<u8>(), 0..300), |data| check(&data));
     // Mostly protocol, so that it gets past the first header.
     let word = proptest::sample::select(vec![
-        "*",
-        "$",
-        "\r\n",
-        "\n",
-        "\r",
-        "0",
-        "1",
-        "2",
-        "9",
-        "10",
-        "-",
-        "+",
-        "\"",
-        "'",
-        "\\x41",
-        "\\",
-        " ",
-        "*2\r\n",
-        "$1\r\nx\r\n",
-        "$9\r\n123456789\r\n",
-        "$65\r\n",
-        "PING",
-        "POST",
-        "\u{ff}",
+        "*", "$", "\r\n", "\n", "\r", "0", "1", "2", "9", "10", "-", "+", "\"", "'", "\\x41", "\\",
+        " ", "*2\r\n", "$1\r\nx\r\n", "$9\r\n123456789\r\n", "$65\r\n", "PING", "POST", "\u{ff}",
     ]);
     let words = proptest::collection::vec(word, 0..40);
     property(words, |words| check(words.concat().as_bytes()));

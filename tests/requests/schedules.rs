@@ -10,8 +10,8 @@ use delayd::engine::model::queue_settings::Pause;
 use delayd::engine::model::reply::Reply;
 use delayd::engine::model::request::Request;
 use delayd::engine::model::schedule::{
-    AskedRule, Change, Coming, Definition, JobOptions, Obstacle, Outcomes, Overlap, Rule,
-    ScheduleRow, ScheduleState, ScheduleView, Scheduling, Terms,
+    AskedRule, Coming, Definition, JobOptions, Obstacle, Outcomes, Overlap, Rule, ScheduleChange,
+    ScheduleRow, ScheduleState, ScheduleTerms, ScheduleView, Scheduling,
 };
 use delayd::ids::Db;
 use delayd::resp::{Encoder, Protocol};
@@ -51,7 +51,7 @@ fn refused(line: &str) -> String {
 }
 
 /// A rule, written; and what else SET says.
-fn set(options: &str) -> (String, Terms) {
+fn set(options: &str) -> (String, ScheduleTerms) {
     let line = format!("SET q n body {options}");
     let terms = |of: &Scheduling<'_>| match of {
         Scheduling::Set(set) => {
@@ -93,11 +93,11 @@ fn a_rule_stands_anywhere_among_the_options() {
 
 #[test]
 fn what_is_not_named_has_its_default() {
-    assert_eq!(set("EVERY 5m").1, Terms::default());
-    assert_eq!(set("EVERY 5m SPREAD 0 OVERLAP ALLOW CATCHUP 1").1, Terms::default());
+    assert_eq!(set("EVERY 5m").1, ScheduleTerms::default());
+    assert_eq!(set("EVERY 5m SPREAD 0 OVERLAP ALLOW CATCHUP 1").1, ScheduleTerms::default());
     let all = "EVERY 5m FROM @1800000000000 UNTIL 2030-01-31T12:30:00+02:00 RUNS 4294967295 SPREAD 299999 OVERLAP \
                replace CATCHUP 10000 GRACE 1s PRIORITY 0 ATTEMPTS 0 BACKOFF exp:1s:1m~ LEASE 1ms TTL 0";
-    let want = Terms {
+    let want = ScheduleTerms {
         from: Millis(1_800_000_000_000),
         until: Millis(1_896_085_800_000),
         runs: u32::MAX,
@@ -149,18 +149,18 @@ fn rules_that_are_none_are_refused() {
         ("EVERY 5m TZ Europe/Berlin", zone),
         ("TZ Europe/Berlin EVERY 5m", zone),
         ("EVERY 5m RUNS 3 tz UTC", zone),
-        ("EVERY 5m EVERY 5m", "ERR syntax error: EVERY stands there twice"),
-        ("CRON @daily TZ UTC TZ UTC", "ERR syntax error: TZ stands there twice"),
-        ("CRON @daily CRON @daily", "ERR syntax error: CRON stands there twice"),
-        ("EVERY 99ms", "ERR EVERY '99ms' is too short; the least is 100ms"),
-        ("EVERY 0 RUNS 1", "ERR EVERY '0' is too short; the least is 100ms"),
-        ("EVERY 365001d", "ERR EVERY '365001d' is too long; the most is 365000d"),
-        ("EVERY -5m x", "ERR EVERY '-5m' is negative or malformed; the least is 100ms"),
+        ("EVERY 5m EVERY 5m", "ERR syntax error: EVERY is given twice"),
+        ("CRON @daily TZ UTC TZ UTC", "ERR syntax error: TZ is given twice"),
+        ("CRON @daily CRON @daily", "ERR syntax error: CRON is given twice"),
+        ("EVERY 99ms", "ERR EVERY '99ms' is too short; the minimum is 100ms"),
+        ("EVERY 0 RUNS 1", "ERR EVERY '0' is too short; the minimum is 100ms"),
+        ("EVERY 365001d", "ERR EVERY '365001d' is too long; the maximum is 365000d"),
+        ("EVERY -5m x", "ERR EVERY '-5m' is negative or malformed; the minimum is 100ms"),
         ("EVERY hour x", "ERR EVERY 'hour' is not a duration such as 500ms, 30s, 1h30m or 15d"),
         ("RUNS 3 EVERY", "ERR syntax error: EVERY needs a value (duration)"),
         ("RUNS 3 CRON", "ERR syntax error: CRON needs a value (pattern)"),
         ("CRON @daily TZ", "ERR syntax error: TZ needs a value (zone)"),
-        ("CRON 0 8 * * 1-5", "ERR cron '0': 5 fields, or 6 with seconds first; there are 1"),
+        ("CRON 0 8 * * 1-5", "ERR cron '0': 5 fields expected, or 6 with seconds first; it has 1"),
     ] {
         assert_eq!(refused(&format!("SET q n body {options}")), text, "{options}");
         if !options.contains("RUNS") && !options.contains("PRIORITY") {
@@ -175,9 +175,9 @@ fn rules_that_are_none_are_refused() {
 #[test]
 fn patterns_are_refused_in_the_words_of_the_calendar() {
     for (pattern, text) in [
-        ("", "5 fields, or 6 with seconds first; there are 0"),
-        ("* * * *", "5 fields, or 6 with seconds first; there are 4"),
-        ("* * * * * * *", "5 fields, or 6 with seconds first; there are 7"),
+        ("", "5 fields expected, or 6 with seconds first; it has 0"),
+        ("* * * *", "5 fields expected, or 6 with seconds first; it has 4"),
+        ("* * * * * * *", "5 fields expected, or 6 with seconds first; it has 7"),
         ("60 * * * *", "minute 60 is not within 0 to 59"),
         ("* 24 * * *", "hour 24 is not within 0 to 23"),
         ("* * 0 * *", "day-of-month 0 is not within 1 to 31"),
@@ -195,38 +195,26 @@ fn patterns_are_refused_in_the_words_of_the_calendar() {
         ("*/60 * * * *", "minute step 60 is not within 1 to 59; for once an hour write 0"),
         ("*/61 * * * *", "minute step 61 is not within 1 to 59; for once an hour write 0"),
         ("0 0 1-31/32 * *", "day-of-month step 32 is not within 1 to 31; for once a month write 1"),
-        ("0 0 * * MONDAY", "day-of-week 'MONDAY': names have three letters, MON"),
-        ("0 0 * JANUARY *", "month 'JANUARY': names have three letters, JAN"),
-        ("0 8 ? * MON-FRI *", "hour '?': a question mark stands for a day field only"),
-        ("? ? * * *", "minute '?': a question mark stands for a day field only"),
-        ("CRON_TZ=UTC 0 0 * * *", "the zone is given with TZ, behind the pattern"),
-        ("TZ=Europe/Berlin 0 0 * * *", "the zone is given with TZ, behind the pattern"),
-        ("0 0 * * * UTC", "the zone is given with TZ, behind the pattern"),
-        ("0 22 * * 1-5 America/Chicago", "the zone is given with TZ, behind the pattern"),
+        ("0 0 * * MONDAY", "day-of-week 'MONDAY': names have three letters: MON"),
+        ("0 0 * JANUARY *", "month 'JANUARY': names have three letters: JAN"),
+        ("0 8 ? * MON-FRI *", "hour '?': a question mark is allowed in a day field only"),
+        ("? ? * * *", "minute '?': a question mark is allowed in a day field only"),
+        ("CRON_TZ=UTC 0 0 * * *", "give the zone with TZ, after the pattern"),
+        ("TZ=Europe/Berlin 0 0 * * *", "give the zone with TZ, after the pattern"),
+        ("0 0 * * * UTC", "give the zone with TZ, after the pattern"),
+        ("0 22 * * 1-5 America/Chicago", "give the zone with TZ, after the pattern"),
         ("@every 5m", "write EVERY 5m"),
-        ("@reboot", "write DELAY.SCHEDULE RUN at your start"),
-        ("H * * * *", "minute 'H': to spread schedules use SPREAD"),
+        ("@reboot", "use DELAY.SCHEDULE RUN when your program starts"),
+        ("H * * * *", "minute 'H' is not supported: to spread schedules use SPREAD"),
     ] {
         let text = format!("ERR cron '{pattern}': {text}");
         assert_eq!(refused(&format!("SET q n body CRON \"{pattern}\"")), text);
         assert_eq!(refused(&format!("EXPLAIN CRON \"{pattern}\" COUNT 3")), text);
     }
     for pattern in [
-        "1-5-7 * * * *",
-        "*/5/2 * * * *",
-        "-1 * * * *",
-        "1e3 * * * *",
-        "a * * * *",
-        "٣ * * * *",
-        "0 0 L-3 * *",
-        "0 0 W * *",
-        "0 0 32W * *",
-        "0 0 WL * *",
-        "0 0 * * MON#6",
-        "0 0 * * MON#0",
-        "0 0 * * L",
-        "0 0 1 * MON+",
-        "0 0 * *\n*",
+        "1-5-7 * * * *", "*/5/2 * * * *", "-1 * * * *", "1e3 * * * *", "a * * * *", "٣ * * * *",
+        "0 0 L-3 * *", "0 0 W * *", "0 0 32W * *", "0 0 WL * *", "0 0 * * MON#6", "0 0 * * MON#0",
+        "0 0 * * L", "0 0 1 * MON+", "0 0 * *\n*",
     ] {
         let wrong = Pattern::parse(pattern.as_bytes()).expect_err(pattern);
         let shown = pattern.as_bytes().escape_ascii();
@@ -235,7 +223,7 @@ fn patterns_are_refused_in_the_words_of_the_calendar() {
     }
     let shown = "*".repeat(64);
     let long = refused(&format!("SET q n body CRON {}", "*".repeat(257)));
-    assert_eq!(long, format!("ERR cron '{shown}'...: it has 257 bytes; at most 256 are taken"));
+    assert_eq!(long, format!("ERR cron '{shown}'...: it has 257 bytes; at most 256 are allowed"));
     assert!(
         read_words(&[b"DELAY.SCHEDULE", b"EXPLAIN", b"CRON", b"\xff * * * *"], |_| ()).is_err()
     );
@@ -244,16 +232,8 @@ fn patterns_are_refused_in_the_words_of_the_calendar() {
 #[test]
 fn patterns_of_other_schedulers_that_say_the_same_are_taken() {
     for pattern in [
-        "0 0 * * SAT-SUN",
-        "0 0 * * SUN-SAT",
-        "5/15 * * * *",
-        "0 0 12 ? * MON-FRI",
-        "@midnight",
-        "@DAILY",
-        "0 0 15W,L * *",
-        "0 0 1,15,L * *",
-        "0 0 1 * +MON",
-        "00 08 * * *",
+        "0 0 * * SAT-SUN", "0 0 * * SUN-SAT", "5/15 * * * *", "0 0 12 ? * MON-FRI", "@midnight",
+        "@DAILY", "0 0 15W,L * *", "0 0 1,15,L * *", "0 0 1 * +MON", "00 08 * * *",
     ] {
         assert_eq!(set(&format!("CRON \"{pattern}\"")).0, format!("cron {pattern} in UTC"));
     }
@@ -263,11 +243,11 @@ fn patterns_of_other_schedulers_that_say_the_same_are_taken() {
 fn bounds_that_are_none_are_refused() {
     let forms = "expected @<unix-ms> or a date, time and offset such as 2030-01-31T12:30:00Z";
     for (value, why) in [
-        ("10m", format!("is relative, it would mean something else at each SET; {forms}")),
-        ("1800000000000", format!("is relative, it would mean something else at each SET; {forms}")),
-        ("now", format!("is no absolute time; {forms}")),
-        ("2030-01-31", format!("is no absolute time; {forms}")),
-        ("@-5", format!("is no absolute time; {forms}")),
+        ("10m", format!("is relative, so it would mean something else at each SET; {forms}")),
+        ("1800000000000", format!("is relative, so it would mean something else at each SET; {forms}")),
+        ("now", format!("is not an absolute time; {forms}")),
+        ("2030-01-31", format!("is not an absolute time; {forms}")),
+        ("@-5", format!("is not an absolute time; {forms}")),
         (
             "@1800000000",
             "is before 1973, so it can only be unix seconds; @ takes unix milliseconds, which would be \
@@ -304,35 +284,30 @@ fn values_beyond_their_limits_are_refused() {
     for (options, text) in [
         ("RUNS 0", "ERR RUNS '0' is not an integer from 1 to 4294967295"),
         ("RUNS 4294967296", "ERR RUNS '4294967296' is not an integer from 1 to 4294967295"),
-        ("SPREAD 86400001", "ERR SPREAD '86400001' is too long; the most is 1d"),
+        ("SPREAD 86400001", "ERR SPREAD '86400001' is too long; the maximum is 1d"),
         ("SPREAD 5m", "ERR SPREAD is 5m; it must be less than EVERY, 5m"),
         ("SPREAD 6m", "ERR SPREAD is 6m; it must be less than EVERY, 5m"),
-        ("OVERLAP never", "ERR syntax error: overlap 'never' is none of ALLOW, SKIP, REPLACE"),
+        ("OVERLAP never", "ERR syntax error: overlap 'never' is not one of ALLOW, SKIP, REPLACE"),
         ("CATCHUP 0", "ERR CATCHUP '0' is not an integer from 1 to 10000"),
         ("CATCHUP 10001", "ERR CATCHUP '10001' is not an integer from 1 to 10000"),
-        ("GRACE 999ms", "ERR GRACE '999ms' is too short; the least is 1s"),
-        ("GRACE 0", "ERR GRACE '0' is too short; the least is 1s"),
+        ("GRACE 999ms", "ERR GRACE '999ms' is too short; the minimum is 1s"),
+        ("GRACE 0", "ERR GRACE '0' is too short; the minimum is 1s"),
         ("PRIORITY 10", "ERR priority '10' is not an integer from 0 to 9"),
         ("ATTEMPTS -1", "ERR attempts '-1' is not an integer from 0 to 4294967295"),
         (
             "BACKOFF soon",
             "ERR backoff 'soon': expected steps such as 1s,5s,1m or exp:<first>:<max>[:<factor>], then perhaps ~",
         ),
-        ("LEASE 0", "ERR lease '0' is too short; the least is 1ms"),
-        ("TTL 365001d", "ERR ttl '365001d' is too long; the most is 365000d"),
+        ("LEASE 0", "ERR lease '0' is too short; the minimum is 1ms"),
+        ("TTL 365001d", "ERR ttl '365001d' is too long; the maximum is 365000d"),
         ("NX", "ERR syntax error: unknown option 'NX'"),
         ("ID x", "ERR syntax error: unknown option 'ID'"),
     ] {
         assert_eq!(refused(&format!("SET q n body EVERY 5m {options}")), text, "{options}");
     }
     let names = [
-        "SET q {} body EVERY 5m",
-        "GET q {}",
-        "DEL q x {}",
-        "PAUSE q {}",
-        "RESUME q {}",
-        "RUN q {}",
-        "NEXT q {}",
+        "SET q {} body EVERY 5m", "GET q {}", "DEL q x {}", "PAUSE q {}", "RESUME q {}",
+        "RUN q {}", "NEXT q {}",
     ];
     let long = "n".repeat(481);
     let shown = "n".repeat(64);
@@ -351,7 +326,7 @@ fn values_beyond_their_limits_are_refused() {
         read_words(&[b"DELAY.SCHEDULE", b"SET", b"q", b"n", body, b"EVERY", b"5m"], |_| ())
     };
     assert_eq!(with(&body[1..]), Ok(()));
-    let text = "ERR the body of a schedule has 1048577 bytes; the most are 1048576";
+    let text = "ERR the body of a schedule has 1048577 bytes; at most 1048576 are allowed";
     assert_eq!(with(&body), Err(text.to_owned()));
 }
 
@@ -401,7 +376,7 @@ fn the_other_subcommands_are_read() {
         ("LIST q COUNT 0", "ERR count '0' is not an integer from 1 to 10000"),
         ("LIST q COUNT 10001", "ERR count '10001' is not an integer from 1 to 10000"),
         ("LIST q AFTER", "ERR syntax error: AFTER needs a value (name)"),
-        ("PAUSE q n FOR 0", "ERR FOR '0' is too short; the least is 1ms"),
+        ("PAUSE q n FOR 0", "ERR FOR '0' is too short; the minimum is 1ms"),
         ("RUN q n NOW", "ERR syntax error: unknown option 'NOW'"),
         ("NEXT q n COUNT 1001", "ERR count '1001' is not an integer from 1 to 1000"),
         ("EXPLAIN EVERY 5m COUNT 0", "ERR count '0' is not an integer from 1 to 1000"),
@@ -552,10 +527,10 @@ fn a_schedule_is_shown_with_all_its_fields() {
 #[test]
 fn the_other_replies_are_shown() {
     let [resp2, resp3] =
-        shown(&Reply::ScheduleSet(Change::Created, Some(Millis(1_800_000_300_000))));
+        shown(&Reply::ScheduleSet(ScheduleChange::Created, Some(Millis(1_800_000_300_000))));
     assert_eq!(resp2, "*2 $7 created :1800000300000 ");
     assert_eq!(resp3, resp2);
-    let [resp2, resp3] = shown(&Reply::ScheduleSet(Change::Same, None));
+    let [resp2, resp3] = shown(&Reply::ScheduleSet(ScheduleChange::Same, None));
     assert_eq!((resp2.as_str(), resp3.as_str()), ("*2 $4 same $-1 ", "*2 $4 same _ "));
     let rule = Rule::Cron { pattern: "0 8 * * 1-5".into(), zone: "Europe/Berlin".into() };
     let rows = [ScheduleRow {

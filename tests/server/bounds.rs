@@ -25,10 +25,10 @@ fn a_command_has_at_most_so_many_arguments() {
     client.send(format!("*65536\r\n$9\r\nDELAY.DEL\r\n$1\r\nq\r\n{}", ids(65_534)));
     client.expect(":0\r\n");
     client.send(format!("*65537\r\n$9\r\nDELAY.DEL\r\n$1\r\nq\r\n{}", ids(65_535)));
-    client.expect("-ERR 'delay.del' came with 65537 arguments; the most are 65536\r\n");
+    client.expect("-ERR 'delay.del' has 65537 arguments; at most 65536 are allowed\r\n");
     assert_eq!(client.line_of("MULTI"), "+OK");
     client.send(format!("*65537\r\n$4\r\nPING\r\n{}", ids(65_536)));
-    client.expect("-ERR 'ping' came with 65537 arguments; the most are 65536\r\n");
+    client.expect("-ERR 'ping' has 65537 arguments; at most 65536 are allowed\r\n");
     assert!(client.line_of("EXEC").starts_with("-EXECABORT"));
 }
 
@@ -38,7 +38,7 @@ fn documentation_is_not_asked_for_without_end() {
     let mut client = server.connect();
     for subcommand in ["DOCS", "INFO"] {
         client.send(format!("COMMAND {subcommand}{}\r\n", " x".repeat(1_001)));
-        client.expect("-ERR 1001 names; the most are 1000\r\n");
+        client.expect("-ERR 1001 names; at most 1000 are allowed\r\n");
     }
 }
 
@@ -138,12 +138,15 @@ fn a_costly_pattern_is_compared_in_slices() {
     for command in [&["KEYS", &long][..], &["SCAN", "0", "MATCH", &long]] {
         client.command(command);
         let line = client.line();
-        assert!(line.starts_with("-ERR the pattern has 200004 bytes; the most are 1024"), "{line}");
+        assert!(
+            line.starts_with("-ERR the pattern has 200004 bytes; at most 1024 are allowed"),
+            "{line}"
+        );
     }
     client.command(&["CONFIG", "GET", &"x".repeat(129)]);
-    client.expect("-ERR the pattern has 129 bytes; the most are 128\r\n");
+    client.expect("-ERR the pattern has 129 bytes; at most 128 are allowed\r\n");
     client.command(&[&["CONFIG", "GET"][..], &["x"; 257]].concat());
-    client.expect("-ERR 257 patterns; the most are 256\r\n");
+    client.expect("-ERR 257 patterns; at most 256 are allowed\r\n");
     // Each name takes half a million comparisons: two of them are a turn's share.
     let costly = format!("*[{}]c*", "b".repeat(1_000));
     let before = client.info_number("turns");

@@ -3,24 +3,24 @@
 use std::collections::BTreeMap;
 
 use crate::support::cluster_view::view_of;
-use delayd::cluster::clocks::ClockStatus;
-use delayd::cluster::directory::{Directory, Node};
 use delayd::cluster::driver::{PeerStatus, Status};
-use delayd::cluster::health::{Health, Sick, Why};
-use delayd::cluster::member::Role;
 use delayd::cluster::members::Members;
-use delayd::cluster::names::{Address, Name};
-use delayd::cluster::output;
+use delayd::cluster::members::directory::{Directory, Node};
+use delayd::cluster::members::names::{Address, Name};
+use delayd::cluster::raft::member::Role;
+use delayd::cluster::raft::output;
+use delayd::cluster::timing::clocks::ClockStatus;
+use delayd::cluster::timing::health::{Health, Sick, Why};
 use delayd::config::Config;
 use delayd::observe::cluster::{ClusterView, Own};
-use delayd::observe::metrics::families::{FAMILIES, Part};
+use delayd::observe::metrics::families::{FAMILIES, MetricGroup};
 use delayd::server::Server;
 use delayd::server::in_memory::{FarEnd, InMemory};
-use delayd::session::Standing;
+use delayd::session::NodeStanding;
 use delayd::time::{Micros, Millis};
 
 const START: Millis = Millis(1_893_456_000_000);
-const FOLLOWING: Standing = Standing::Following { reads: true, is_led: true };
+const FOLLOWING: NodeStanding = NodeStanding::Following { reads: true, is_led: true };
 
 fn server() -> InMemory {
     let mut config = Config::default();
@@ -66,7 +66,7 @@ fn a_demotion_makes_no_fact() {
     assert_eq!(say(&mut server, &reader, "DELAY.LEN q ready"), ":0\r\n");
 
     // It leads again. The popped job stays popped, as after a crash, and the leases have run out.
-    server.stand(Standing::Serving);
+    server.stand(NodeStanding::Serving);
     pass(&mut server, 120_000_000);
     assert_eq!(say(&mut server, &reader, "DELAY.LEN q leased"), ":0\r\n");
     let stats = say(&mut server, &reader, "DELAY.STATS q");
@@ -104,7 +104,7 @@ fn who_comes_after_a_demotion_stays() {
     let new = server.connect();
     // It waits for the same sync.
     say(&mut server, &new, "DELAY.LEN q");
-    server.stand(Standing::Following { reads: false, is_led: true });
+    server.stand(NodeStanding::Following { reads: false, is_led: true });
     pass(&mut server, 4_000_000);
     assert!(old.is_closed() && !new.is_closed());
     pass(&mut server, 1_000_000);
@@ -115,14 +115,14 @@ fn who_comes_after_a_demotion_stays() {
 #[test]
 fn only_the_end_of_serving_closes_connections() {
     let mut server = server();
-    server.stand(Standing::Forming { missing: "n3 is missing".into() });
+    server.stand(NodeStanding::Forming { missing: "n3 is missing".into() });
     let client = server.connect();
     server.stand(FOLLOWING);
     server.stand(FOLLOWING);
-    server.stand(Standing::Serving);
+    server.stand(NodeStanding::Serving);
     assert_eq!(say(&mut server, &client, "DELAY.ADD q 0 x ID a"), "$1\r\na\r\n");
     assert!(!client.is_closed());
-    server.stand(Standing::Down);
+    server.stand(NodeStanding::Down);
     assert!(client.is_closed());
 }
 
@@ -156,7 +156,7 @@ fn probes_say_who_leads_and_who_answers_reads() {
     let mut server = server();
     let serving = "serving".to_owned();
     assert_eq!(server.probes(), (true, true, serving.clone()));
-    let missing = || Standing::Forming { missing: "n3 is missing".into() };
+    let missing = || NodeStanding::Forming { missing: "n3 is missing".into() };
     let no_lease = || {
         let view = view_of("leader").unwrap();
         ClusterView { lease_us: None, ..view }
@@ -167,52 +167,52 @@ fn probes_say_who_leads_and_who_answers_reads() {
     };
     let alone = || ClusterView { makes_way: false, ..sick("leader", Why::DiskFull, 0) };
     for (view, standing, ready, leads, words) in [
-        (view_of("leader").unwrap(), Standing::Serving, true, true, "serving"),
+        (view_of("leader").unwrap(), NodeStanding::Serving, true, true, "serving"),
         (
             no_lease(),
-            Standing::Serving,
+            NodeStanding::Serving,
             true,
             false,
-            "serving; a majority has yet to say that it still leads",
+            "serving; a majority has not confirmed yet that it still leads",
         ),
         // Another node takes over within some seconds. Where none can, or none has, clients are not kept from the leader.
         (
             sick("leader", Why::DiskHangs, 1_000_000),
-            Standing::Serving,
+            NodeStanding::Serving,
             true,
             false,
-            "serving, until another node does; sick: its disk hangs",
+            "serving until another node leads; sick: its disk hangs",
         ),
         (
             sick("leader", Why::DiskSlow, 5_000_000),
-            Standing::Serving,
+            NodeStanding::Serving,
             true,
             true,
             "serving; sick: its disk is much slower than the others'",
         ),
-        (alone(), Standing::Serving, true, true, "serving; sick: its disk has no room"),
+        (alone(), NodeStanding::Serving, true, true, "serving; sick: its disk is full"),
         (
             sick("follower", Why::StandsStill, 0),
             FOLLOWING,
             true,
             false,
-            "following; sick: its process stands still",
+            "following; sick: its process stalls",
         ),
         (view_of("follower").unwrap(), FOLLOWING, true, false, "following"),
-        (view_of("lost").unwrap(), FOLLOWING, false, false, "no leader was heard of lately"),
+        (view_of("lost").unwrap(), FOLLOWING, false, false, "no leader was heard recently"),
         (
             view_of("leader").unwrap(),
-            Standing::Down,
+            NodeStanding::Down,
             false,
             false,
             "no quorum of the cluster answers",
         ),
         (
             view_of("follower").unwrap(),
-            Standing::Loading,
+            NodeStanding::Loading,
             false,
             false,
-            "not all jobs are there yet",
+            "not all jobs are loaded yet",
         ),
         (
             view_of("forming").unwrap(),
@@ -277,7 +277,7 @@ fn metrics_of_jobs_are_the_leaders_and_those_of_raft_a_nodes() {
         assert_eq!(value(&sick, name).as_deref(), Some(is), "{name}");
     }
 
-    let of_raft = FAMILIES.iter().filter(|family| family.part == Part::Cluster);
+    let of_raft = FAMILIES.iter().filter(|family| family.part == MetricGroup::Cluster);
     server.show_cluster(view_of("lost").unwrap());
     let follower = server.metrics();
     for family in of_raft {
@@ -465,13 +465,16 @@ fn clustered(options: &[(&str, &str)]) -> Config {
 #[test]
 fn what_does_not_go_with_a_cluster_ends_the_start() {
     let cases: [(&[(&str, &str)], &str); 8] = [
-        (&[("appendonly", "no")], "appendonly no does not go with cluster-node"),
-        (&[("appendfsync", "everysec")], "appendfsync everysec does not go with cluster-node"),
-        (&[("appendfsync", "no")], "appendfsync no does not go with cluster-node"),
+        (&[("appendonly", "no")], "appendonly no cannot be combined with cluster-node"),
+        (
+            &[("appendfsync", "everysec")],
+            "appendfsync everysec cannot be combined with cluster-node",
+        ),
+        (&[("appendfsync", "no")], "appendfsync no cannot be combined with cluster-node"),
         (&[("max-body-size", "65mb")], "max-body-size is 68157440; with cluster-node"),
-        (&[("cluster-node", "n 1")], "cluster-node: a node's name consists of letters"),
-        (&[("cluster-node", "n4")], "cluster-node is n4, which is not in cluster-nodes: n1=127"),
-        (&[("cluster-nodes", "n1=10.0.0.1:19248")], "cluster-secret is empty, and n1=10.0.0.1"),
+        (&[("cluster-node", "n 1")], "cluster-node: a node's name may contain letters"),
+        (&[("cluster-node", "n4")], "cluster-node n4 is not in cluster-nodes: n1=127"),
+        (&[("cluster-nodes", "n1=10.0.0.1:19248")], "cluster-secret is empty, but n1=10.0.0.1"),
         (&[("cluster-secret", "s3cret")], "cluster-secret has 6 bytes; it needs at least 16"),
     ];
     for (options, text) in cases {
@@ -490,24 +493,16 @@ fn config_set_keeps_to_what_a_cluster_needs() {
     for fsync in ["everysec", "no"] {
         let answer = set(&format!("maxclients 50 appendfsync {fsync}"));
         let text = format!(
-            "-ERR CONFIG SET failed (possibly related to argument 'appendfsync') - appendfsync {fsync} does not \
-             go with cluster-node: "
+            "-ERR CONFIG SET failed (possibly related to argument 'appendfsync') - appendfsync {fsync} cannot \
+             be combined with cluster-node, only always can: "
         );
         assert!(answer.starts_with(&text), "{answer}");
     }
     assert!(set("max-body-size 65mb").contains("at most 67108864"));
     for option in [
-        "cluster-node",
-        "cluster-nodes",
-        "cluster-port",
-        "cluster-bind",
-        "cluster-announce-ip",
-        "cluster-announce-port",
-        "cluster-announce-tls-port",
-        "cluster-announce-bus-port",
-        "cluster-secret",
-        "cluster-election-timeout",
-        "cluster-lease-grace",
+        "cluster-node", "cluster-nodes", "cluster-port", "cluster-bind", "cluster-announce-ip",
+        "cluster-announce-port", "cluster-announce-tls-port", "cluster-announce-bus-port",
+        "cluster-secret", "cluster-election-timeout", "cluster-lease-grace",
     ] {
         let answer = set(&format!("{option} guess"));
         assert!(answer.contains("can't set immutable config"), "{answer}");

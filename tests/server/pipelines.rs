@@ -100,7 +100,7 @@ fn who_never_reads_is_closed_at_the_limit_and_its_jobs_go_back() {
     let _ = lazy.flush();
     other.wait_for("connected_clients", |count| count == "1");
     until("the log says why", || {
-        program.log().contains("clients hold more than max-clients-memory").then_some(())
+        program.log().contains("clients use more than max-clients-memory").then_some(())
     });
     other.wait_for("jobs_leased", |count| count == "0");
     other.wait_for("client_bytes", |bytes| bytes.parse::<u64>().unwrap() < 100_000);

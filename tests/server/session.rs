@@ -154,7 +154,7 @@ fn so_many_queues_are_watched_and_no_more() {
     let mut pair = Pair::new();
     let names: Vec<String> = (0..10_000).map(|number| number.to_string()).collect();
     pair.check(&[(&format!("WATCH {}", names.join(" ")), "+OK~"), ("WATCH 7 8 9", "+OK~")]);
-    let refusal = "-ERR a connection watches at most 10000 queues, not 10001~";
+    let refusal = "-ERR a connection can watch at most 10000 queues, not 10001~";
     pair.check(&[("WATCH 7 x", refusal)]);
     assert_eq!(pair.field("watch"), 10_000);
 }

@@ -249,16 +249,8 @@ fn failed_handshakes_are_logged_with_their_reason_at_a_limited_rate() {
     let program = Program::start(
         &folder.0,
         &[
-            "--appendonly",
-            "no",
-            "--tls-port",
-            &port,
-            "--tls-cert-file",
-            &crt,
-            "--tls-key-file",
-            &key,
-            "--tls-ca-cert-file",
-            &ca,
+            "--appendonly", "no", "--tls-port", &port, "--tls-cert-file", &crt, "--tls-key-file",
+            &key, "--tls-ca-cert-file", &ca,
         ],
     );
     let address = ([127, 0, 0, 1], tls_port).into();
@@ -349,7 +341,7 @@ fn certificates_are_changed_while_clients_are_served() {
     // All or nothing: a key that does not fit, and a file that is not there.
     let (crt, key) = (other.path("server.crt"), other.path("server.key"));
     for (name, value, why) in [
-        ("tls-key-file", key.as_str(), "it is not the key of the certificate"),
+        ("tls-key-file", key.as_str(), "the key does not belong to the certificate"),
         ("tls-cert-file", "/nonexistent.crt", "tls-cert-file /nonexistent.crt: "),
         ("tls-protocols", "TLSv1.1", "TLSv1.1 is not one of TLSv1.2, TLSv1.3"),
         ("tls-auth-clients", "yes", "tls-ca-cert-file or tls-ca-cert-dir must be set"),
@@ -491,7 +483,7 @@ fn a_hangup_reads_certificates_and_users_anew() {
     gone.flush().unwrap();
     authority.issue("server");
     write(format!("user default {all} nopass\nuser w {all} >two\n"));
-    hang_up(&["SIGHUP: read anew: certificates, aclfile"]);
+    hang_up(&["SIGHUP: reloaded: certificates, aclfile"]);
     let after = shown(&tls);
     assert!(after != before && shown(&console) == after);
     assert!(!logs_in("one") && logs_in("two"));
@@ -504,10 +496,10 @@ fn a_hangup_reads_certificates_and_users_anew() {
     write("user w on >three +@nothing".to_owned());
     let stays =
         ["the certificates stay as they were: tls-key-file", "the users stay as they were: "];
-    hang_up(&[stays[0], stays[1], "SIGHUP: nothing was read anew"]);
+    hang_up(&[stays[0], stays[1], "SIGHUP: nothing was reloaded"]);
     assert!(shown(&tls) == after && shown(&console) == after && logs_in("two"));
     write(format!("user default {all} nopass\nuser w {all} >three\n"));
-    hang_up(&[stays[0], "SIGHUP: read anew: aclfile"]);
+    hang_up(&[stays[0], "SIGHUP: reloaded: aclfile"]);
     assert!(shown(&tls) == after && logs_in("three"));
     // CONFIG SET reads the same files, the console's among them.
     authority.issue("server");
@@ -525,7 +517,7 @@ fn a_hangup_ends_no_server_that_has_nothing_to_read() {
         program.signal(rustix::process::Signal::HUP);
     }
     let begun = Instant::now();
-    while !program.log().contains("SIGHUP: nothing was read anew") {
+    while !program.log().contains("SIGHUP: nothing was reloaded") {
         assert!(begun.elapsed() < limit(), "nothing is logged");
         std::thread::yield_now();
     }

@@ -111,7 +111,7 @@ fn only_what_a_dead_server_left_is_replaced() {
     let path = Path::new("taken");
     let refused = || bind(&[("unixsocket", path.text())]).unwrap_err();
     fs::write(&path.0, "somebody's").unwrap();
-    assert!(refused().contains("there is a file of that name, which is no socket"));
+    assert!(refused().contains("there is a file of that name that is not a socket"));
     assert_eq!(fs::read_to_string(&path.0).unwrap(), "somebody's");
     fs::remove_file(&path.0).unwrap();
     let listener = UnixListener::bind(&path.0).unwrap();

@@ -3,7 +3,7 @@
 use delayd::calendar::Pattern;
 use delayd::engine::model::request::{QueueName, Request};
 use delayd::engine::model::schedule::{
-    AskedRule, JobOptions, Overlap, Scheduling, SetSchedule, Terms,
+    AskedRule, JobOptions, Overlap, ScheduleTerms, Scheduling, SetSchedule,
 };
 use delayd::limits::{DAY_MS, DELAY_MS_MAX};
 use delayd::time::Millis;
@@ -16,20 +16,9 @@ use crate::simulation::workload::Workload;
 
 /// Patterns that come seldom enough for clocks that jump by weeks, and two for the others.
 const PATTERNS: [&str; 14] = [
-    "30 2 * * *",
-    "0 2,14 * * *",
-    "0 */5 * * *",
-    "*/15 2 * * *",
-    "0 0 L * *",
-    "15 1-3 * * 0",
-    "0 9 13 * 5",
-    "0 10 * * 1#1",
-    "5,35 0 * 3,10 *",
-    "30 59 23 * * *",
-    "0 0 29 2 *",
-    NEVER,
-    "*/7 * * * *",
-    "*/10 * * * * *",
+    "30 2 * * *", "0 2,14 * * *", "0 */5 * * *", "*/15 2 * * *", "0 0 L * *", "15 1-3 * * 0",
+    "0 9 13 * 5", "0 10 * * 1#1", "5,35 0 * 3,10 *", "30 59 23 * * *", "0 0 29 2 *", NEVER,
+    "*/7 * * * *", "*/10 * * * * *",
 ];
 const DENSE: usize = 2;
 
@@ -120,16 +109,16 @@ impl Workload {
         AskedRule::Cron { pattern, zone }
     }
 
-    fn terms(&mut self, now_ms: u64, rule: &AskedRule<'static>, from: Millis) -> Terms {
+    fn terms(&mut self, now_ms: u64, rule: &AskedRule<'static>, from: Millis) -> ScheduleTerms {
         let spread_max_ms = match rule {
             AskedRule::Every { ms } => ms - 1,
             AskedRule::Cron { .. } => DAY_MS,
         };
         let spread_ms = [1, 60_000, DAY_MS][self.pick(3)];
         let until = now_ms + self.short_ms() * 1_000;
-        Terms {
+        ScheduleTerms {
             from,
-            until: if self.one_in(5) { Millis(until) } else { Terms::DEFAULT.until },
+            until: if self.one_in(5) { Millis(until) } else { ScheduleTerms::DEFAULT.until },
             runs: if self.one_in(4) { [1, 2, 20][self.pick(3)] } else { 0 },
             catchup: [1, 1, 1, 2, 7, 300][self.pick(6)],
             spread_ms: if self.one_in(3) { spread_ms.min(spread_max_ms) } else { 0 },

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use delayd::engine::model::fact::{Fact, Facts, Image};
 use delayd::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
-use delayd::engine::model::request::{Add, Request, State};
+use delayd::engine::model::request::{Add, JobState, Request};
 use delayd::engine::{Engine, Outcome, Settings};
 use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::limits::SLACK_STEPS_PER_TURN;
@@ -255,7 +255,7 @@ impl<'c> Check<'c> {
         match handed {
             Unsent::Leased(key, id, token) => {
                 let Some(job) = self.model().job(key, id) else { return };
-                if job.state == State::Leased && job.token == Some(token) {
+                if job.state == JobState::Leased && job.token == Some(token) {
                     let queue = QueueNo(self.model().queue(key).number);
                     self.expected.push_back(Fact::Unleased { queue, id });
                 }

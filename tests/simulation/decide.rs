@@ -3,7 +3,7 @@
 use delayd::engine::model::fact::{Destination, Fact};
 use delayd::engine::model::reply::Reason;
 use delayd::engine::model::request::{
-    ListPop, Nack, Only, QueueName, Request, Scan, State, Taken, Wait, When,
+    JobState, ListPop, Nack, Only, QueueName, Request, Scan, Taken, Wait, When,
 };
 use delayd::engine::model::walk::Cursor;
 use delayd::ids::{QueueNo, Token};
@@ -86,7 +86,7 @@ impl<'c> Check<'c> {
                     }
                 }
                 let old = self.model().job(job_key, id).map(|job| job.state);
-                let grows = add.id.is_none() || old.is_none_or(|state| state == State::Dead);
+                let grows = add.id.is_none() || old.is_none_or(|state| state == JobState::Dead);
                 if let Some(error) = self.not_admitted(job_key, u64::from(grows)) {
                     let note = if error == "FULL" { "full" } else { "refused: paused" };
                     self.auditor.note(note);
@@ -137,7 +137,7 @@ impl<'c> Check<'c> {
                 let mut removed = 0;
                 for id in ids {
                     let state = self.model().job(key(queue), id).map(|job| job.state);
-                    if state != Some(State::Leased) && self.delete(key(queue), id) {
+                    if state != Some(JobState::Leased) && self.delete(key(queue), id) {
                         removed += i64::from(state.is_some());
                     }
                 }
@@ -145,7 +145,7 @@ impl<'c> Check<'c> {
             }
             Request::Cancel { queue, id, force } => {
                 let state = self.model().job(key(queue), id).map(|job| job.state);
-                if state != Some(State::Leased) || force {
+                if state != Some(JobState::Leased) || force {
                     self.delete(key(queue), id);
                 }
                 self.reply = Some(state.map_or(Said::Nil, Said::State));
@@ -414,7 +414,7 @@ impl<'c> Check<'c> {
             journal.stalled(job.lease_end) || journal.may_be_stalled(job.lease_end) && told();
         let unmet = unmet || self.auditor.led.covers(job.lease_end);
         let runs = job.lease_end > now || unmet;
-        job.state == State::Leased && job.token == Some(token) && runs
+        job.state == JobState::Leased && job.token == Some(token) && runs
     }
 
     fn nack(&mut self, nack: &Nack<'static>) {
@@ -494,7 +494,7 @@ impl<'c> Check<'c> {
             When::At(at) => at.max(now),
         };
         let job = self.model().job(key, id).filter(|job| {
-            matches!(job.state, State::Delayed | State::Ready)
+            matches!(job.state, JobState::Delayed | JobState::Ready)
                 && match only {
                     Only::Any => true,
                     Only::Later => due > job.due,
@@ -514,7 +514,7 @@ impl<'c> Check<'c> {
         });
         let (ready, left, told_due, absolute) =
             told.expect("a job that is rescheduled makes a fact");
-        let state = if ready { State::Ready } else { State::Delayed };
+        let state = if ready { JobState::Ready } else { JobState::Delayed };
         let (serial, step) = (self.model().serial(), self.auditor.steps);
         let job = self.model().queue(key).take(id).expect("it is there");
         self.place_new(key, ready, told_due, when, absolute);

@@ -3,7 +3,7 @@
 use delayd::engine::model::fact::{Destination, Fact, FactId};
 use delayd::engine::model::policy::Policy;
 use delayd::engine::model::reply::Reason;
-use delayd::engine::model::request::State;
+use delayd::engine::model::request::JobState;
 use delayd::engine::model::token;
 use delayd::ids::QueueNo;
 use delayd::limits::TOTALS_SHARE;
@@ -55,7 +55,7 @@ impl Check<'_> {
                     assert!(own, "time passed in a transaction: {id:?} was due at {due}");
                     let step = self.auditor.steps;
                     self.model().queue(key).change(id, |job| {
-                        job.state = State::Ready;
+                        job.state = JobState::Ready;
                         (job.place, job.ready_step) = (given, step);
                     });
                 }
@@ -72,7 +72,10 @@ impl Check<'_> {
                 let (key, id) = (self.key(queue), keep(id));
                 (self.expired, self.work) = (self.expired + 1, self.work + 1);
                 let unique_end = self.end_job(key, id, |job| {
-                    assert!(matches!(job.state, State::Ready | State::Delayed), "{job:?} expires");
+                    assert!(
+                        matches!(job.state, JobState::Ready | JobState::Delayed),
+                        "{job:?} expires"
+                    );
                     assert!(job.expired(now), "{job:?} expires early");
                 });
                 assert_eq!(window_end.0, unique_end, "the window of an expired job");
@@ -90,7 +93,7 @@ impl Check<'_> {
                 let crowded = queue.dead.len() as u64 > max
                     && queue.dead.first().is_some_and(|dead| dead.1 == id);
                 let job = queue.take(id).expect("a dropped job was there");
-                assert!(job.state == State::Dead, "{job:?} is dropped");
+                assert!(job.state == JobState::Dead, "{job:?} is dropped");
                 assert!(crowded || job.kept_until <= now.0, "{job:?} is dropped early");
                 // One too many leaves in the step of the death that made it one.
                 self.work += u64::from(!crowded);
@@ -219,7 +222,7 @@ impl Check<'_> {
                 let now = self.now().0;
                 let queue = self.model().queue(key);
                 queue.change(id, |job| {
-                    job.state = State::Ready;
+                    job.state = JobState::Ready;
                     job.attempt -= 1;
                     job.deliveries -= 1;
                     (job.token, job.bound_to) = (None, None);
@@ -272,7 +275,7 @@ impl Check<'_> {
         queue.used = now.0;
         assert_eq!(left, ready && queue.due_left(), "where it enters");
         let place = if ready { queue.give_place(left) } else { 0 };
-        let state = if ready { State::Ready } else { State::Delayed };
+        let state = if ready { JobState::Ready } else { JobState::Delayed };
         let job = ModelJob::new(id, add.body, serial, now.0, wanted);
         queue.put(ModelJob { state, due: due.0, priority, place, ready_step: step, ..job });
         self.reply = Some(Said::Id(id));
@@ -282,7 +285,7 @@ impl Check<'_> {
     fn lease_over(&mut self, key: QueueKey, id: Kept, lost: bool, to: Destination) {
         let (now, ceil) = (self.now(), self.ceil());
         let job = self.model().job(key, id).expect("a lease that is over had a job").clone();
-        assert_eq!(job.state, State::Leased, "a lease that is over was running");
+        assert_eq!(job.state, JobState::Leased, "a lease that is over was running");
         if lost {
             let holder = job.bound_to.expect("only a bound lease is lost");
             let former = self.model().former.contains(&holder) && !self.auditor.led.lasts(now);
@@ -344,13 +347,13 @@ impl Check<'_> {
         queue.change(id, |job| {
             change(job);
             match to {
-                Destination::Ready => job.state = State::Ready,
+                Destination::Ready => job.state = JobState::Ready,
                 Destination::Delayed { due } => {
-                    job.state = State::Delayed;
+                    job.state = JobState::Delayed;
                     (job.due, job.sequence) = (due.0, serial);
                 }
                 Destination::Dead { reason, kept_until } => {
-                    job.state = State::Dead;
+                    job.state = JobState::Dead;
                     job.death = Some((reason, died, serial));
                     job.kept_until = kept_until.0;
                 }

@@ -1,6 +1,6 @@
 //! Hand-offs: the right job to the right client, and time-outs only for who could not be served.
 
-use delayd::engine::model::request::{Side, State};
+use delayd::engine::model::request::{JobState, Side};
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 
@@ -53,7 +53,7 @@ impl Check<'_> {
             assert_eq!(lease_end.0, ceil + lease_ms, "the lease's end");
             assert_eq!(bound, taking.bound);
             assert!(token.0 > newest && token.0 < 1 << 63, "tokens only grow: {token}");
-            job.state = State::Leased;
+            job.state = JobState::Leased;
             (job.token, job.lease_end, job.lease_sequence) = (Some(token), lease_end.0, serial);
             job.attempt += 1;
             job.deliveries += 1;

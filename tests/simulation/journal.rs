@@ -1,10 +1,10 @@
 //! The journal as the auditor sees it: what it allows, what was made of its room, and when no lease
 //! could end.
 
+use delayd::engine::journal_room::{Flow, Room, SIZES};
 use delayd::engine::model::fact::{Fact, Facts};
 use delayd::engine::model::request::{Redrive, Request, Which};
 use delayd::engine::model::schedule::Scheduling;
-use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::time::{Micros, Millis};

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
+use delayd::engine::journal_room::deleting_bytes;
 use delayd::engine::model::fact::{Fact, FactId};
 use delayd::engine::model::policy::Policy;
 use delayd::engine::model::request::{
-    Add, Find, Move, Push, QueueName, Request, Side, State, Taken, Wait, When,
+    Add, Find, JobState, Move, Push, QueueName, Request, Side, Taken, Wait, When,
 };
 use delayd::engine::model::token;
-use delayd::engine::room::deleting_bytes;
 use delayd::engine::{Engine, Outcome};
 use delayd::ids::{ClientId, Db};
 use delayd::limits::COUNT_MAX;
@@ -123,7 +123,7 @@ impl Check<'_> {
         queue.pushed = true;
         let place = queue.give_place(left);
         let job = ModelJob::new(id, body, serial, now.0, wanted);
-        let state = State::Ready;
+        let state = JobState::Ready;
         queue.put(ModelJob { state, due: due.0, priority, place, ready_step: step, ..job });
         let count = queue.ready.len() as i64;
         match entering.told {
@@ -185,12 +185,21 @@ impl Check<'_> {
         self.check_refused_move(text, key, to);
     }
 
+    /// How many jobs at most have ended by themselves in this step, whose place in a full queue was taken until then.
+    fn left_since(&self, key: QueueKey) -> u64 {
+        let facts = self.step.facts.iter().map(|fact| fact.expect("own facts are readable"));
+        let ends =
+            facts.filter(|fact| matches!(fact, Fact::Expired { .. } | Fact::LeaseOver { .. }));
+        let queues = ends.filter_map(|fact| fact.queue());
+        queues.filter(|queue| self.auditor.model.numbers.get(&queue.0) == Some(&key)).count() as u64
+    }
+
     pub fn check_refused_move(&mut self, text: &str, from: QueueKey, to: QueueKey) {
         let max = self.step.settings.memory_bytes_max;
         // Jobs may have gone since.
         let used = self.memory_wanted().max(self.step.memory_before);
         let near = max > 0 && used + 8_192 > max;
-        let refused = self.not_admitted(to, u64::from(from != to));
+        let refused = self.not_admitted(to, u64::from(from != to) + self.left_since(to));
         let right = text.starts_with("OOM ") && near
             || text.starts_with("MISCONF ") && self.auditor.journal.is_short()
             || refused.is_some_and(|class| text.starts_with(class));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use delayd::engine::model::request::State;
+use delayd::engine::model::request::JobState;
 use delayd::ids::{ClientId, Db};
 use delayd::limits::REPLY_BYTES_MAX;
 use delayd::time::Millis;
@@ -103,7 +103,7 @@ impl Check<'_> {
         &mut self,
         key: QueueKey,
         cursor: u64,
-        state: Option<State>,
+        state: Option<JobState>,
         pattern: Option<Kept>,
         count: u32,
         client: ClientId,
@@ -149,7 +149,12 @@ impl Check<'_> {
     }
 }
 
-pub fn peeked(queue: &ModelQueue, state: Option<State>, count: usize, newest: bool) -> Vec<Seen> {
+pub fn peeked(
+    queue: &ModelQueue,
+    state: Option<JobState>,
+    count: usize,
+    newest: bool,
+) -> Vec<Seen> {
     let delayed = queue.delayed.iter().map(|entry| entry.2);
     let mut ready: Vec<Kept> = queue.ready.iter().map(|entry| entry.2).collect();
     if queue.due_left() {
@@ -158,13 +163,13 @@ pub fn peeked(queue: &ModelQueue, state: Option<State>, count: usize, newest: bo
     let ready = ready.into_iter();
     let ids: Vec<Kept> = match state {
         None => ready.chain(delayed).take(count).collect(),
-        Some(State::Delayed) => delayed.take(count).collect(),
-        Some(State::Ready) => ready.take(count).collect(),
-        Some(State::Leased) => queue.leased.iter().map(|entry| entry.2).take(count).collect(),
-        Some(State::Dead) if newest => {
+        Some(JobState::Delayed) => delayed.take(count).collect(),
+        Some(JobState::Ready) => ready.take(count).collect(),
+        Some(JobState::Leased) => queue.leased.iter().map(|entry| entry.2).take(count).collect(),
+        Some(JobState::Dead) if newest => {
             queue.dead.iter().rev().map(|entry| entry.1).take(count).collect()
         }
-        Some(State::Dead) => queue.dead.iter().map(|entry| entry.1).take(count).collect(),
+        Some(JobState::Dead) => queue.dead.iter().map(|entry| entry.1).take(count).collect(),
     };
     let (mut seen, mut bytes) = (Vec::new(), 0);
     for job in ids.into_iter().map(|id| &queue.jobs[id]) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use delayd::engine::model::policy::Policy;
 use delayd::engine::model::reply::Reason;
-use delayd::engine::model::request::{Shape, Side, State};
+use delayd::engine::model::request::{JobState, Shape, Side};
 use delayd::engine::model::stats::Totals;
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
@@ -25,7 +25,7 @@ pub struct ModelJob {
     pub birth: u64,
     pub id: Kept,
     pub body: Kept,
-    pub state: State,
+    pub state: JobState,
     pub due: u64,
     /// The order in which it got its due time.
     pub sequence: u64,
@@ -59,7 +59,7 @@ impl ModelJob {
             birth: serial,
             id,
             body,
-            state: State::Delayed,
+            state: JobState::Delayed,
             due: now,
             sequence: serial,
             added: now,
@@ -100,8 +100,8 @@ impl ModelJob {
     }
 
     pub fn view(&self) -> View {
-        let waits = matches!(self.state, State::Delayed | State::Ready);
-        let lease = (self.state == State::Leased).then(|| {
+        let waits = matches!(self.state, JobState::Delayed | JobState::Ready);
+        let lease = (self.state == JobState::Leased).then(|| {
             let token = self.token.expect("a leased job has a token");
             (token, Millis(self.lease_end), self.bound_to.is_some())
         });
@@ -193,13 +193,13 @@ impl ModelQueue {
     /// Enters a job where its fields say.
     pub fn put(&mut self, job: ModelJob) {
         match job.state {
-            State::Delayed => self.delayed.insert((job.due, job.sequence, job.id)),
-            State::Ready => {
+            JobState::Delayed => self.delayed.insert((job.due, job.sequence, job.id)),
+            JobState::Ready => {
                 self.ends.extend(job.expiry().map(|expiry| (expiry, job.id)));
                 self.ready.insert((job.priority, job.place, job.id))
             }
-            State::Leased => self.leased.insert((job.lease_end, job.lease_sequence, job.id)),
-            State::Dead => {
+            JobState::Leased => self.leased.insert((job.lease_end, job.lease_sequence, job.id)),
+            JobState::Dead => {
                 let (_, _, order) = job.death.expect("a dead job died");
                 self.ends.insert((job.kept_until, job.id));
                 self.dead.insert((order, job.id))
@@ -212,13 +212,13 @@ impl ModelQueue {
     pub fn take(&mut self, id: Kept) -> Option<ModelJob> {
         let job = self.jobs.remove(id)?;
         let stood = match job.state {
-            State::Delayed => self.delayed.remove(&(job.due, job.sequence, job.id)),
-            State::Ready => {
+            JobState::Delayed => self.delayed.remove(&(job.due, job.sequence, job.id)),
+            JobState::Ready => {
                 job.expiry().map(|expiry| self.ends.remove(&(expiry, job.id)));
                 self.ready.remove(&(job.priority, job.place, job.id))
             }
-            State::Leased => self.leased.remove(&(job.lease_end, job.lease_sequence, job.id)),
-            State::Dead => {
+            JobState::Leased => self.leased.remove(&(job.lease_end, job.lease_sequence, job.id)),
+            JobState::Dead => {
                 let (_, _, order) = job.death.expect("a dead job died");
                 self.ends.remove(&(job.kept_until, job.id));
                 self.dead.remove(&(order, job.id))

@@ -2,7 +2,7 @@
 
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::request::Purge;
-use delayd::engine::model::request::{Redrive, Request, State, Which};
+use delayd::engine::model::request::{JobState, Redrive, Request, Which};
 use delayd::ids::{ClientId, QueueNo};
 use delayd::time::Micros;
 
@@ -56,7 +56,7 @@ impl Check<'_> {
         }
         let (serial, step) = (self.model().serial(), self.auditor.steps);
         let queue = self.model().queue(key);
-        let state = if ready { State::Ready } else { State::Delayed };
+        let state = if ready { JobState::Ready } else { JobState::Delayed };
         assert_eq!(keep_attempts, redrive.keep_attempts);
         assert_eq!(left, ready && queue.due_left(), "where it enters");
         let place = if ready { queue.give_place(left) } else { 0 };
@@ -89,9 +89,9 @@ impl Check<'_> {
         let key = (redrive.queue.db.0, redrive.queue.name);
         let Some(queue) = self.auditor.model.queues.get(&key) else { return };
         let left = match redrive.which {
-            Which::Ids(ids) => {
-                ids.iter().any(|id| queue.jobs.get(id).is_some_and(|job| job.state == State::Dead))
-            }
+            Which::Ids(ids) => ids
+                .iter()
+                .any(|id| queue.jobs.get(id).is_some_and(|job| job.state == JobState::Dead)),
             Which::Oldest(Some(count)) if moved == i64::from(count) => false,
             Which::Oldest(_) => {
                 // A queue bound anew in between is another.

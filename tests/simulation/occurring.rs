@@ -6,7 +6,7 @@
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::policy::Policy;
 use delayd::engine::model::queue_settings::Pause;
-use delayd::engine::model::request::{Request, State};
+use delayd::engine::model::request::{JobState, Request};
 use delayd::engine::model::schedule::{Coming, Overlap, Scheduling};
 use delayd::ids::PolicyNo;
 use delayd::time::Millis;
@@ -211,7 +211,7 @@ impl Check<'_> {
         queue.pushed |= due < now;
         let job = ModelJob::new(id, schedule.body, serial, now, wanted);
         let ready_step = step;
-        queue.put(ModelJob { state: State::Ready, due, priority, place, ready_step, ..job });
+        queue.put(ModelJob { state: JobState::Ready, due, priority, place, ready_step, ..job });
         let mut noted = schedule;
         noted.note_made(made.at, queue);
         let open = noted.waiting(queue).count();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
-use delayd::engine::model::request::{Direction, Request, State};
+use delayd::engine::model::request::{Direction, JobState, Request};
 use delayd::ids::QueueNo;
 use delayd::limits::{DEAD_COUNT_DEFAULT, DEAD_RETENTION_MS_DEFAULT};
 use delayd::time::{Micros, Millis};
@@ -251,7 +251,7 @@ impl Check<'_> {
             return Some("PAUSED");
         }
         let (max, counts) = (queue.policies.settings.max_jobs.unwrap_or(0), queue.counts());
-        let jobs: u64 = counts[..State::Dead as usize].iter().sum();
+        let jobs: u64 = counts[..JobState::Dead as usize].iter().sum();
         (max > 0 && growth > 0 && jobs + growth > max).then_some("FULL")
     }
 
@@ -259,7 +259,7 @@ impl Check<'_> {
     pub fn full_behind(&self, key: QueueKey, leaving: u64) -> bool {
         let queue = &self.auditor.model.queues[&key];
         let (max, counts) = (queue.policies.settings.max_jobs.unwrap_or(0), queue.counts());
-        let jobs: u64 = counts[..State::Dead as usize].iter().sum();
+        let jobs: u64 = counts[..JobState::Dead as usize].iter().sum();
         max > 0 && jobs + 1 > max + leaving
     }
 

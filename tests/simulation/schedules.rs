@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Formatter};
 
 use delayd::engine::model::queue_settings::Pause;
-use delayd::engine::model::request::State;
+use delayd::engine::model::request::JobState;
 use delayd::engine::model::schedule::{Coming, Definition, Outcomes, Overlap, Rule};
 use delayd::time::Millis;
 
@@ -158,12 +158,12 @@ impl ModelSchedule {
     pub fn open<'q>(&self, queue: &'q ModelQueue) -> impl Iterator<Item = (u64, &'q ModelJob)> {
         let found = self.recent.iter().map(|at| (*at, queue.jobs.get(self.id_at(*at))));
         let found = found.filter_map(|(at, job)| Some((at, job?)));
-        found.filter(|(_, job)| job.state != State::Dead)
+        found.filter(|(_, job)| job.state != JobState::Dead)
     }
 
     /// Those of them that nobody has begun.
     pub fn waiting(&self, queue: &ModelQueue) -> impl Iterator<Item = u64> {
-        self.open(queue).filter(|(_, job)| job.state != State::Leased).map(|(at, _)| at)
+        self.open(queue).filter(|(_, job)| job.state != JobState::Leased).map(|(at, _)| at)
     }
 
     /// By how many jobs the queue is larger once one more is made.

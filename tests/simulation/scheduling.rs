@@ -4,7 +4,8 @@ use delayd::engine::model::fact::Fact;
 use delayd::engine::model::queue_settings::Pause;
 use delayd::engine::model::request::Request;
 use delayd::engine::model::schedule::{
-    AskedRule, Change, Coming, Definition, Overlap, Rule, ScheduleState, Scheduling, SetSchedule,
+    AskedRule, Coming, Definition, Overlap, Rule, ScheduleChange, ScheduleState, Scheduling,
+    SetSchedule,
 };
 use delayd::ids::{QueueNo, ScheduleNo};
 use delayd::time::Millis;
@@ -71,7 +72,7 @@ impl Check<'_> {
         if let Some(old) = same {
             let next = old.next.map(|next| next.nominal);
             self.auditor.note("schedule: same");
-            return self.reply = Some(Said::ScheduleSet(Change::Same, next));
+            return self.reply = Some(Said::ScheduleSet(ScheduleChange::Same, next));
         }
         if matches!(&definition.rule, Rule::Cron { pattern, .. } if **pattern == *NEVER) {
             return self.refused("ERR cron ");
@@ -82,7 +83,7 @@ impl Check<'_> {
         if self.refused_for_memory() {
             return;
         }
-        let change = if old.is_some() { Change::Changed } else { Change::Created };
+        let change = if old.is_some() { ScheduleChange::Changed } else { ScheduleChange::Created };
         let note = if old.is_some() { "schedule: changed" } else { "schedule: created" };
         self.auditor.note(note);
         let next = wanted.next.map(|next| next.nominal);

@@ -7,9 +7,9 @@ use delayd::engine::model::across::{FoundJob, QueueRow};
 use delayd::engine::model::queue_settings::Pause;
 use delayd::engine::model::queue_settings::Setting;
 use delayd::engine::model::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
-use delayd::engine::model::request::{Shape, State};
+use delayd::engine::model::request::{JobState, Shape};
 use delayd::engine::model::schedule::{
-    self, Change, Coming, Definition, Outcomes, Rule, ScheduleState, ScheduleView,
+    self, Coming, Definition, Outcomes, Rule, ScheduleChange, ScheduleState, ScheduleView,
 };
 use delayd::engine::model::stats::StatsView;
 use delayd::ids::{ClientId, Token};
@@ -51,7 +51,7 @@ pub struct Job {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
     pub id: Kept,
-    pub state: State,
+    pub state: JobState,
     pub due: Millis,
     pub body: Kept,
 }
@@ -108,7 +108,7 @@ pub enum Said {
     Integer(i64),
     Counts(Vec<u64>),
     Id(Kept),
-    State(State),
+    State(JobState),
     Popped(Job),
     Reserved(Vec<Job>),
     Listed(Shape, Vec<Job>),
@@ -125,7 +125,7 @@ pub enum Said {
     ScannedNames(u64, Vec<Kept>),
     Queues(Vec<QueueRow>),
     Found(Vec<FoundJob>),
-    ScheduleSet(Change, Option<Millis>),
+    ScheduleSet(ScheduleChange, Option<Millis>),
     Schedule(Box<ScheduleSeen>),
     Schedules(Vec<ScheduleRow>),
     Explained(Vec<Millis>),

@@ -5,8 +5,8 @@ use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::{QueueSettings, Setting};
 use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{
-    Add, Direction, Find, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve,
-    Scan, Shape, Side, State, Taken, Wait, When, Which,
+    Add, Direction, Find, JobState, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request,
+    Reserve, Scan, Shape, Side, Taken, Wait, When, Which,
 };
 use delayd::engine::model::schedule::SetSchedule;
 use delayd::engine::model::walk::Cursor;
@@ -570,7 +570,7 @@ impl Workload {
 
     fn look(&mut self, held: &[Held]) -> Request<'static> {
         let states = [None, Some(0), Some(1), Some(2), Some(3)];
-        let state = states[self.pick(5)].map(|number: usize| State::ALL[number]);
+        let state = states[self.pick(5)].map(|number: usize| JobState::ALL[number]);
         let (queue, id) = self.some_id(held);
         match self.pick(7) {
             0 => Request::Stats { queue },
@@ -581,7 +581,7 @@ impl Workload {
             }
             1 => Request::Len { queue, state },
             2..4 => {
-                let newest = state == Some(State::Dead) && self.one_in(2);
+                let newest = state == Some(JobState::Dead) && self.one_in(2);
                 Request::Peek { queue, state, count: [1, 3, 10_000][self.pick(3)], newest }
             }
             _ => Request::Get { queue, id },

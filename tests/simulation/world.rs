@@ -3,13 +3,13 @@
 
 use bytes::BytesMut;
 use delayd::command::show::render::render;
-use delayd::engine::decide::whole::{Begun, Needs, Whole};
+use delayd::engine::decide::transaction::{Needs, TransactionBegun, WholeTransaction};
+use delayd::engine::journal_room::Flow;
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::{QueueName, Request, Scan};
 use delayd::engine::model::schedule::Scheduling;
 use delayd::engine::model::walk::Cursor;
-use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::error::Error;
 use delayd::ids::{ClientId, Db};
@@ -72,7 +72,7 @@ pub struct World {
     /// What the journal allows in each turn from here on.
     pub flow: Flow,
     /// What became of the transaction that was to begin.
-    begun: Option<Begun>,
+    begun: Option<TransactionBegun>,
     /// Bytes of replies and of facts since one began, but for jobs past their TTL, which are met by
     /// chance.
     replied_bytes: u64,
@@ -167,8 +167,12 @@ impl World {
             Input::Begin { client, requests } => {
                 let (watched, beside) = (&[][..], Needs::default());
                 let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
-                let whole =
-                    Whole { requests: &requests, watched, beside, answer_bytes_max: u64::MAX };
+                let whole = WholeTransaction {
+                    requests: &requests,
+                    watched,
+                    beside,
+                    answer_bytes_max: u64::MAX,
+                };
                 self.begun = Some(engine.begin_transaction(now, client, &whole, u64::MAX, turn));
             }
             Input::End => engine.end_transaction(now, turn),
@@ -407,12 +411,12 @@ impl World {
             })
             .collect();
         self.begun = None;
-        while matches!(self.begun, None | Some(Begun::Again)) {
+        while matches!(self.begun, None | Some(TransactionBegun::Again)) {
             self.call(Input::Begin { client, requests: &requests });
         }
         let needs = match self.begun.take() {
-            Some(Begun::Begun(needs)) => needs,
-            Some(Begun::Refused(error)) => return self.note_refused(&requests, &error),
+            Some(TransactionBegun::Begun(needs)) => needs,
+            Some(TransactionBegun::Refused(error)) => return self.note_refused(&requests, &error),
             begun => panic!("{begun:?}, with nothing watched"),
         };
         (self.replied_bytes, self.made_bytes) = (0, 0);
@@ -528,7 +532,9 @@ impl World {
 
     /// Everybody leaves, all that is due is done, and the replica goes on beside the engine.
     pub fn settle(&mut self) {
-        // What was held for want of room is tried again a second later.
+        // What was held for want of room is tried again a second later. Nothing stays held for want of memory: how many
+        // of its instants are still made up for is in no fact.
+        self.engine.settings_mut().memory_bytes_max = 0;
         self.now = Micros(self.now.0 + 1_000_000);
         self.set_flow(Flow::default());
         (0..self.clients.len()).rev().for_each(|at| self.close(at));

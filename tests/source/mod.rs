@@ -1,6 +1,9 @@
 //! Rules about the source itself.
 
+mod english;
+
 use crate::support::source::{code, source};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who may use whom: a module, and the modules of this crate that it may name. Leaves may be named
 /// by all.
@@ -18,68 +21,56 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("config", &["config"]),
     ("journal", &["journal", "engine"]),
     ("console", &["console", "command"]),
-    ("tools", &["tools", "journal", "engine", "cluster", "config"]),
+    ("tools", &["tools", "journal", "engine", "cluster", "config", "resp"]),
 ];
 
 /// What touches files, and the places that may.
 const FILE_ACCESS: [&str; 4] = ["std::fs", "rustix::fs", "os::unix::fs", "OpenOptions"];
 const MAY_ACCESS_FILES: [&str; 6] = [
-    "src/journal/disk.rs",
-    "src/journal/space.rs",
-    "src/config/",
-    "src/server/",
-    "src/tools/",
+    "src/journal/disk.rs", "src/journal/space.rs", "src/config/", "src/server/", "src/tools/",
     "src/main.rs",
 ];
 
 /// What the core never names: it knows no clock, file, socket, thread or chance.
 const NEVER_IN_CORE: [&str; 11] = [
-    "std::time",
-    "std::fs",
-    "std::net",
-    "std::io",
-    "std::thread",
-    "std::env",
-    "Instant",
-    "SystemTime",
-    "tokio",
-    "rand::",
-    "RandomState::new",
+    "std::time", "std::fs", "std::net", "std::io", "std::thread", "std::env", "Instant",
+    "SystemTime", "tokio", "rand::", "RandomState::new",
 ];
 
 /// Who may name Raft and what comes with it: its types stay there, and no bytes of a peer are ever decoded
 /// as protobuf.
 const RAFT: [&str; 6] = ["raft::", "raft_proto", "protobuf", "slog", "merge_from", "parse_from"];
 const MAY_NAME_RAFT: [(&str, &[&str]); 6] = [
-    ("src/cluster/codec.rs", &["raft::"]),
-    ("src/cluster/logger.rs", &["slog"]),
-    ("src/cluster/node.rs", &["raft::"]),
-    ("src/cluster/node/change.rs", &["raft::"]),
-    ("src/cluster/node/ready.rs", &["raft::"]),
-    ("src/cluster/storage.rs", &["raft::"]),
+    ("src/cluster/raft/codec.rs", &["raft::"]),
+    ("src/cluster/raft/logger.rs", &["slog"]),
+    ("src/cluster/raft/node.rs", &["raft::"]),
+    ("src/cluster/raft/node/change.rs", &["raft::"]),
+    ("src/cluster/raft/node/ready.rs", &["raft::"]),
+    ("src/cluster/raft/storage.rs", &["raft::"]),
 ];
 
 /// The rooms of a module, lowest first: what stands in one names no room above it, and nothing of the
 /// module's root, which joins them.
-const ROOMS: [(&str, &[&str]); 3] = [
+const ROOMS: [(&str, &[&str]); 6] = [
+    ("cluster", &["timing", "members", "peer", "raft", "options", "driver"]),
+    ("console", &["words", "view", "pages", "site", "endpoints", "http"]),
     ("command", &["read", "spec", "family", "table", "show"]),
     (
         "engine",
-        &["model", "store", "room", "watch", "step", "handoff", "advance", "follow", "decide"],
+        &[
+            "model", "store", "journal_room", "observe", "step", "handoff", "advance", "follow",
+            "decide",
+        ],
+    ),
+    (
+        "journal",
+        &["error", "storage", "record", "disk", "log", "base", "space", "recovery", "offline"],
     ),
     (
         "server",
         &[
-            "clock",
-            "connection",
-            "outbox",
-            "watch",
-            "cluster",
-            "durability",
-            "core",
-            "admin",
-            "turn",
-            "in_memory",
+            "clock", "connection", "outbox", "observe", "cluster", "durability", "core", "admin",
+            "turn", "in_memory",
         ],
     ),
 ];
@@ -234,10 +225,7 @@ fn files_are_touched_in_few_places() {
 fn tests_without_a_running_program_wait_for_what_they_see() {
     // The last one looks again and again.
     let real = [
-        "tests/program/",
-        "tests/processes/",
-        "tests/pressure/",
-        "tests/soak/",
+        "tests/program/", "tests/processes/", "tests/pressure/", "tests/soak/",
         "tests/support/patience.rs",
     ];
     let mut wrong = Vec::new();
@@ -248,6 +236,63 @@ fn tests_without_a_running_program_wait_for_what_they_see() {
         }
     }
     assert!(wrong.is_empty(), "these sleep: {}", wrong.join(", "));
+}
+
+/// A name says what it is without its path. Two may share one, such as a client of the server and one of the tools.
+#[test]
+fn a_name_of_a_type_stands_for_two_things_at_most() {
+    let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (file, text) in source("src") {
+        for name in types(&code(&text)) {
+            named.entry(name).or_default().insert(file.clone());
+        }
+    }
+    assert!(named.len() > 500, "only {} types were found", named.len());
+    let wrong = named.iter().filter(|(_, files)| files.len() > 2);
+    let wrong: Vec<String> = wrong
+        .map(|(name, files)| format!("{name}: {}", Vec::from_iter(files.clone()).join(" ")))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The types that code defines; associated types, which are indented, have the names of their traits.
+fn types(code: &str) -> Vec<String> {
+    let defined = |line: &str| {
+        let item = line.trim_start();
+        let item = match item.strip_prefix("pub") {
+            Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1.trim_start(),
+            Some(rest) => rest.trim_start(),
+            None => item,
+        };
+        let (keyword, rest) = item.split_once(' ')?;
+        let is_type = keyword == "type" && !line.starts_with(' ');
+        (["struct", "enum", "trait", "union"].contains(&keyword) || is_type)
+            .then(|| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+    };
+    code.lines().filter_map(defined).collect()
+}
+
+/// Paths in backquotes, in pages for whoever changes the source: written from wherever they are clear.
+#[test]
+fn pages_name_files_that_are_there() {
+    let folders = ["src", "tests", "benches"];
+    let files =
+        folders.iter().flat_map(|folder| source(folder)).map(|(file, _)| format!("/{file}"));
+    let files: Vec<String> = files.collect();
+    let mut wrong = Vec::new();
+    for page in [
+        "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/internals.md", "tests/README.md",
+    ] {
+        let text = std::fs::read_to_string(page).expect("a page of the crate");
+        let quoted =
+            text.split('`').skip(1).step_by(2).filter(|quoted| !quoted.contains([' ', '*']));
+        for path in quoted.filter(|quoted| quoted.ends_with(".rs")) {
+            if !files.iter().any(|file| file.ends_with(&format!("/{path}"))) {
+                wrong.push(format!("{page} names {path}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -274,6 +319,9 @@ fn groups_of_names_are_read() {
     assert!(!is_named("use crate::server::raft::door;", "raft::"));
     assert!(holds("Instant::now()", "Instant") && holds("rand::rng()", "rand::"));
     assert!(!holds("Instants::after(0)", "Instant"));
+    let code =
+        "pub(in crate::engine) struct A<T>(T);\n    pub enum B {\ntype C = u8;\n    type D = u8;\n";
+    assert_eq!(types(code), ["A", "B", "C"]);
     let code = "use crate::command::{read::number, spec};\ncrate::command::table::find(name);";
     assert_eq!(named_after(code, "crate::command::"), ["read", "spec", "table"]);
 }

@@ -1,9 +1,9 @@
 //! Views of a cluster of three, n1 to n3, as its node n1 has them.
 
-use delayd::cluster::clocks::ClockStatus;
-use delayd::cluster::health::{Health, Sick, Why};
-use delayd::cluster::names::{Address, Listed, Name};
-use delayd::cluster::verify::{Verification, VerifyNote};
+use delayd::cluster::members::names::{Address, Listed, Name};
+use delayd::cluster::peer::verify::{Verification, VerifyNote};
+use delayd::cluster::timing::clocks::ClockStatus;
+use delayd::cluster::timing::health::{Health, Sick, Why};
 use delayd::observe::cluster::{ClusterView, NodeView, RaftRole};
 
 /// By a word: `leader`, `sick` (a leader whose disk hangs), `invited` (a leader that waits for n4), `follower`, `lost` (it has
@@ -73,18 +73,13 @@ fn compared() -> Verification {
 fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
     let leads = role == RaftRole::Leader;
     ClusterView {
-        invited: Vec::new(),
         clock: Some(ClockStatus { base: 0, ahead: -1_500, known: 3 }),
         max_skew_us: 50_000,
         level: 2,
         cluster: Some(0xc1),
         node: 1,
         name: "n1".to_owned(),
-        leads: false,
         role,
-        loading: false,
-        forming: None,
-        conflict: None,
         epoch: 7,
         leader,
         last: 120,
@@ -102,17 +97,9 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
             },
         ],
         election_us: 300_000,
-        leader_heard_us: None,
-        read_age_us: None,
-        lease_us: None,
-        quorum_us: None,
-        verified: None,
-        transferring: false,
         elections: 3,
         reloads: 1,
-        leaderless_us: None,
-        health: Health::default(),
-        makes_way: false,
+        ..ClusterView::default()
     }
 }
 

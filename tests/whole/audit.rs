@@ -1,14 +1,14 @@
 //! What must hold whatever happens: what nodes decide is one history, and what clients were told of it stays true.
 
 use crate::support::seeds::Seen;
-use delayd::cluster::entry::Entry;
+use delayd::cluster::raft::entry::LogEntry;
 use std::collections::BTreeMap;
 
 pub struct Audit {
     pub seen: Seen,
     /// Who leads an epoch, of all that was committed, and the engine's digest by index.
     leaders: BTreeMap<u64, usize>,
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, LogEntry>,
     digests: BTreeMap<u64, (usize, u64)>,
     pub jobs: Vec<Job>,
     tokens: BTreeMap<(usize, u64), usize>,
@@ -83,7 +83,7 @@ impl Audit {
         assert_eq!(before, at, "two lead epoch {epoch}");
     }
 
-    pub fn delivers(&mut self, at: usize, entry: &Entry) {
+    pub fn delivers(&mut self, at: usize, entry: &LogEntry) {
         let before = self.entries.entry(entry.index).or_insert_with(|| entry.clone());
         assert_eq!(before, entry, "node {at} has another entry {}", entry.index);
     }

@@ -1,13 +1,13 @@
 //! The connections of a node as its raft loop has them: what has come waits here for the next step, and what a step has
 //! sent for the world.
 
-use delayd::cluster::claims::Claims;
-use delayd::cluster::clocks::ClockNote;
-use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::Dial;
-use delayd::cluster::frame::Lane;
-use delayd::cluster::output::Refused;
-use delayd::cluster::verify::{Missed, VerifyNote};
+use delayd::cluster::members::claims::Claims;
+use delayd::cluster::peer::frame::Lane;
+use delayd::cluster::peer::verify::{Missed, VerifyNote};
+use delayd::cluster::raft::codec::{Head, Outgoing};
+use delayd::cluster::raft::output::RefusedMessage;
+use delayd::cluster::timing::clocks::ClockNote;
 use delayd::limits::LEVEL;
 use delayd::server::cluster::bases::BaseEvent;
 use delayd::server::cluster::peers::{Incoming, Meet, Peers};
@@ -144,7 +144,7 @@ impl Peers for Links {
         all.into_iter().map(|(_, incoming)| incoming).collect()
     }
 
-    fn refuse(&mut self, token: u64, _: Refused) {
+    fn refuse(&mut self, token: u64, _: RefusedMessage) {
         self.out.refused.push(token as usize);
     }
 

@@ -1,10 +1,10 @@
 //! A node's log, whose operations take the world's time.
 
 use crate::support::lossy::Lossy;
-use delayd::cluster::entry::Write;
-use delayd::cluster::output::Fetch;
+use delayd::cluster::raft::entry::Write;
+use delayd::cluster::raft::output::Fetch;
 use delayd::server::cluster::entry_log::{EntryLog, Op};
-use delayd::server::cluster::raft_loop::{Done, NodeLog};
+use delayd::server::cluster::raft_loop::{LogDone, NodeLog};
 use std::collections::VecDeque;
 use std::mem::take;
 
@@ -13,8 +13,8 @@ pub struct SlowLog {
     /// To be done.
     ops: VecDeque<Op>,
     /// Done and not told; what was read is told when the write is over that was begun with it.
-    done: Vec<Done>,
-    read: Vec<Done>,
+    done: Vec<LogDone>,
+    read: Vec<LogDone>,
     pub is_writing: bool,
 }
 
@@ -35,7 +35,7 @@ impl NodeLog for SlowLog {
         self.ops.push_back(Op::Drop(index));
     }
 
-    fn take_done(&mut self) -> Vec<Done> {
+    fn take_done(&mut self) -> Vec<LogDone> {
         take(&mut self.done)
     }
 }

@@ -3,21 +3,22 @@
 use super::links::{Links, Sent, There};
 use super::log::SlowLog;
 use crate::support::lossy::Lossy;
-use delayd::cluster::directory::{self, Directory};
-use delayd::cluster::driver::{Driver, Identity, Proposed, Status, Told};
-use delayd::cluster::entry::Base;
-use delayd::cluster::names::{Address, Listed, Name};
+use delayd::cluster::driver::{Driver, DriverEvent, NodeIdentity, Proposed, Status};
+use delayd::cluster::members::directory::{self, Directory};
+use delayd::cluster::members::names::{Address, Listed, Name};
+use delayd::cluster::raft::entry::Base;
 use delayd::config::Config;
 use delayd::engine::Settings;
 use delayd::ids::Index;
 use delayd::journal::base::{BaseHead, BaseWriter};
+use delayd::journal::record::raft_state::Members as Noted;
 use delayd::journal::recovery::{Progress, Replay, recover, recover_beside};
-use delayd::journal::state::Members as Noted;
 use delayd::journal::{File, Incoming, LogOptions, Offer};
 use delayd::limits::LEVEL;
-use delayd::server::cluster::desk::{Ask, Desk};
-use delayd::server::cluster::entry_log::{ArrivedBases, EntryLog};
-use delayd::server::cluster::raft_loop::{Next, NodeLog, RaftLoop};
+use delayd::server::cluster::bases::ArrivedBases;
+use delayd::server::cluster::entry_log::EntryLog;
+use delayd::server::cluster::mailbox::{Ask, Mailbox};
+use delayd::server::cluster::raft_loop::{LoopNext, NodeLog, RaftLoop};
 use delayd::server::cluster::start::{hash_seed, identify, node_start};
 use delayd::server::in_memory::InMemory;
 use delayd::time::Micros;
@@ -62,7 +63,7 @@ pub struct Live {
     pub raft: RaftLoop<SlowLog, Links>,
     storage: Arc<Lossy>,
     arrived: ArrivedBases,
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     born: u64,
     /// When its next turn is, by virtual time, and the number of that event.
     pub turn: Option<(u64, u64)>,
@@ -92,7 +93,7 @@ pub enum Stop {
 /// What came of a step of Raft.
 pub struct Step {
     pub sent: Sent,
-    pub told: Vec<Told>,
+    pub told: Vec<DriverEvent>,
     /// The turn was woken.
     pub wakes: bool,
 }
@@ -134,7 +135,7 @@ impl Node {
         let id = identify(&mut recovered.log, recovered.base_index, &self.own.name, self.id);
         assert_eq!(id.expect("its own folder"), self.id);
         let start = node_start(&recovered, self.id, seed).expect("its own log");
-        let identity = Identity {
+        let identity = NodeIdentity {
             node: self.id,
             own: self.own.clone(),
             nodes: self.listed.clone(),
@@ -150,7 +151,7 @@ impl Node {
             InMemory::node(Config::default(), wall, &identity, storage, recovered).expect("an fd");
         let mut driver = Driver::new(start, identity, Micros(BOOT)).expect("its disk is right");
         driver.set_max_skew(50_000);
-        let desk = Arc::clone(server.desk());
+        let mailbox = Arc::clone(server.mailbox());
         let arrived = ArrivedBases::default();
         let log = EntryLog::new(log, Arc::clone(&self.storage), Arc::clone(&arrived), 0);
         let (log, links) = (SlowLog::new(log), Links::default());
@@ -158,10 +159,10 @@ impl Node {
         self.promoted = None;
         self.live = Some(Live {
             server,
-            raft: RaftLoop::new(driver, log, links, Arc::clone(&desk)),
+            raft: RaftLoop::new(driver, log, links, Arc::clone(&mailbox)),
             storage: Arc::clone(&self.storage),
             arrived,
-            desk,
+            mailbox,
             born: now,
             turn: None,
             decided: Vec::new(),
@@ -222,10 +223,15 @@ impl Live {
         self.raft.peers.now = clock;
         self.raft.peers.there = there;
         loop {
-            self.desk.wakeup().begin_to_look();
+            self.mailbox.wakeup().begin_to_look();
             let next = self.raft.step(clock, tick_wall.take(), |one| told.push(one.clone()));
-            assert_eq!(next, Next::Wait, "it takes no part any more: {:?}", self.desk.failure());
-            if !self.raft.is_awake() && !self.desk.wakeup().is_rung() {
+            assert_eq!(
+                next,
+                LoopNext::Wait,
+                "it takes no part any more: {:?}",
+                self.mailbox.failure()
+            );
+            if !self.raft.is_awake() && !self.mailbox.wakeup().is_rung() {
                 break;
             }
         }
@@ -234,7 +240,7 @@ impl Live {
 
     /// Whether the turn has woken the raft thread.
     pub fn wakes_raft(&self) -> bool {
-        self.desk.wakeup().is_rung()
+        self.mailbox.wakeup().is_rung()
     }
 
     /// Whether the turn that began last is not over.
@@ -244,10 +250,10 @@ impl Live {
 
     /// What a turn has decided that takes long comes to Raft when it is over; whether it takes long.
     pub fn end_turn(&mut self, now: u64) -> bool {
-        let is_long = self.long_turn.is_some() && self.desk.waiting_bytes() > 0;
+        let is_long = self.long_turn.is_some() && self.mailbox.waiting_bytes() > 0;
         let us = self.long_turn.take_if(|_| is_long);
         if us.is_some() {
-            self.decided.extend(std::iter::from_fn(|| self.desk.take_batch()));
+            self.decided.extend(std::iter::from_fn(|| self.mailbox.take_batch()));
         }
         self.turn_ends = now + us.unwrap_or(0);
         us.is_some()
@@ -255,7 +261,7 @@ impl Live {
 
     /// The turn that took long is over.
     pub fn propose_decided(&mut self) {
-        take(&mut self.decided).into_iter().for_each(|batch| self.desk.propose(batch));
+        take(&mut self.decided).into_iter().for_each(|batch| self.mailbox.propose(batch));
     }
 
     /// A base of all that was delivered and is durable, as the keeper makes it; its index. The log may go before it.
@@ -291,7 +297,7 @@ impl Live {
         // So that something is before the segment that is written.
         self.raft.log.entries.log.begin_segment().expect("the disk works");
         let base = Base { index: index.0, term: epoch, members: status.members };
-        self.desk.ask(Ask::BaseMade(base));
+        self.mailbox.ask(Ask::BaseMade(base));
         Some(index.0)
     }
 

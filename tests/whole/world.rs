@@ -11,11 +11,11 @@ use super::node::{E, EPOCH, Node, Step};
 use super::weather::{Own, Weather};
 use crate::support::faults::{Faults, Way};
 use checks::Look;
-use delayd::cluster::clocks::ClockNote;
-use delayd::cluster::codec::Outgoing;
-use delayd::cluster::driver::Told;
-use delayd::cluster::frame::Lane;
-use delayd::cluster::verify::VerifyNote;
+use delayd::cluster::driver::DriverEvent;
+use delayd::cluster::peer::frame::Lane;
+use delayd::cluster::peer::verify::VerifyNote;
+use delayd::cluster::raft::codec::Outgoing;
+use delayd::cluster::timing::clocks::ClockNote;
 use delayd::limits::{LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, LEVEL};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -383,7 +383,7 @@ impl World {
         if live.raft.peers.is_full {
             self.audit.seen.note("raft loops without room");
         }
-        let wants_base = told.iter().any(|told| matches!(told, Told::BaseWanted));
+        let wants_base = told.iter().any(|told| matches!(told, DriverEvent::BaseWanted));
         self.hear_told(at, &told);
         if self.nodes[at].live().raft.log.begin_to_write() {
             let node = &self.nodes[at];
@@ -402,24 +402,26 @@ impl World {
     }
 
     /// What the turn is told.
-    fn hear_told(&mut self, at: usize, told: &[Told]) {
+    fn hear_told(&mut self, at: usize, told: &[DriverEvent]) {
         for told in told {
             let led = &mut self.nodes[at].live().led;
             match told {
-                Told::Elected { epoch } => {
+                DriverEvent::Elected { epoch } => {
                     *led = Some(*epoch);
                     self.audit.leads(*epoch, at);
                 }
-                Told::Delivered(entry) => self.audit.delivers(at, entry),
-                Told::Followed { .. } => *led = None,
-                Told::Safe { .. } => self.audit.seen.note("answered without the leader's disk"),
-                Told::Restored(_) => self.audit.seen.note("bases put in place"),
-                Told::BaseWanted => self.audit.seen.note("bases wanted"),
+                DriverEvent::Delivered(entry) => self.audit.delivers(at, entry),
+                DriverEvent::Followed { .. } => *led = None,
+                DriverEvent::Safe { .. } => {
+                    self.audit.seen.note("answered without the leader's disk")
+                }
+                DriverEvent::Restored(_) => self.audit.seen.note("bases put in place"),
+                DriverEvent::BaseWanted => self.audit.seen.note("bases wanted"),
                 // It leads again, and was asked to propose what it had decided when it led before.
-                Told::Refused { epoch, .. } if *led > Some(*epoch) => {
+                DriverEvent::Refused { epoch, .. } if *led > Some(*epoch) => {
                     self.audit.seen.note("batches void");
                 }
-                Told::Refused { .. } => self.audit.seen.note("batches refused"),
+                DriverEvent::Refused { .. } => self.audit.seen.note("batches refused"),
             }
         }
     }

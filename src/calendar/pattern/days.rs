@@ -1,6 +1,5 @@
 //! The two fields for days: which days of a month they match.
 
-/// Day-of-month.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct MonthDays {
     /// A plain star or question mark: it says nothing about days.
@@ -26,7 +25,7 @@ pub(super) struct WeekDays {
     pub days: u8,
     /// `5L`, `5#L`: the last of the month.
     pub last: u8,
-    /// `5#2`: the second of the month stands at `[1]`.
+    /// `5#2`: the second one of the month is at `[1]`.
     pub nth: [u8; 5],
 }
 
@@ -34,7 +33,7 @@ const SUNDAY: u32 = 0;
 const SATURDAY: u32 = 6;
 
 impl MonthDays {
-    /// The days, bit 1 the first, of a month of so many days that begins on this day of the week.
+    /// The days, bit 1 the first, of a month of this many days that begins on this day of the week.
     pub fn mask(&self, length: u32, first: u32) -> u32 {
         let all = ((1u64 << (length + 1)) - 2) as u32;
         let mut mask = self.days & all;

@@ -1,10 +1,10 @@
-//! What is wrong with a pattern.
+//! Errors in a pattern.
 
 use super::field::Field;
 use crate::limits::CRON_BYTES_MAX;
 use std::fmt::{self, Display, Formatter};
 
-/// Why a pattern is refused: the message names the field, what stands there and what may.
+/// Why a pattern is refused: the message names the field, its value and the allowed values.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PatternError(Fault);
@@ -19,7 +19,7 @@ pub(super) enum Fault {
     Fields(usize),
     /// A value that is out of the field's range.
     Range { field: Field, value: String },
-    /// A range whose end comes before its beginning; `instead` says the same as it was meant to.
+    /// A range whose end comes before its beginning; `instead` is the range that was meant.
     Backwards { field: Field, item: String, instead: String },
     /// Two commas, or one at an end.
     EmptyItem { field: Field, list: String },
@@ -35,7 +35,7 @@ pub(super) enum Fault {
     Day { item: String, text: &'static str },
     /// `L` for a day of the week without the day.
     LastWithoutDay,
-    /// `#` and no 1 to 5 or L behind it.
+    /// `#` without 1 to 5 or L after it.
     Nth { item: String },
     /// `+` elsewhere than in front of the days of the week.
     Plus { field: Field, item: String },
@@ -51,7 +51,6 @@ pub(super) enum Fault {
     Nickname(String),
 }
 
-/// What a field takes, for messages.
 struct Takes(Field);
 
 impl Display for Takes {
@@ -82,10 +81,12 @@ impl Display for Fault {
         use Fault as E;
         match self {
             E::TooLong(bytes) => {
-                write!(f, "it has {bytes} bytes; at most {CRON_BYTES_MAX} are taken")
+                write!(f, "it has {bytes} bytes; at most {CRON_BYTES_MAX} are allowed")
             }
-            E::Control => f.write_str("a line break or control character stands in it"),
-            E::Fields(count) => write!(f, "5 fields, or 6 with seconds first; there are {count}"),
+            E::Control => f.write_str("it contains a line break or control character"),
+            E::Fields(count) => {
+                write!(f, "5 fields expected, or 6 with seconds first; it has {count}")
+            }
             E::Range { field, value } => {
                 let (least, most) = field.bounds();
                 write!(f, "{} {value} is not within {least} to {most}", field.name())
@@ -107,33 +108,35 @@ impl Display for Fault {
                 )
             }
             E::Item { field, item } => {
-                write!(f, "{} '{item}' is none of {}", field.name(), Takes(*field))
+                write!(f, "{} '{item}' is not one of {}", field.name(), Takes(*field))
             }
             E::LongName { field, item, word } => {
-                write!(f, "{} '{item}': names have three letters, {word}", field.name())
+                write!(f, "{} '{item}': names have three letters: {word}", field.name())
             }
             E::Question { field, item } => {
                 let name = field.name();
-                write!(f, "{name} '{item}': a question mark stands for a day field only")
+                write!(f, "{name} '{item}': a question mark is allowed in a day field only")
             }
             E::Day { item, text } => write!(f, "day-of-month '{item}': {text}"),
             E::LastWithoutDay => {
                 f.write_str("day-of-week 'L': name the day, 5L is the last Friday of the month")
             }
             E::Nth { item } => {
-                write!(f, "day-of-week '{item}': behind # stands 1 to 5, or L for the last")
+                write!(f, "day-of-week '{item}': after # write 1 to 5, or L for the last")
             }
             E::Plus { field, item } => {
-                let text = "a plus stands in front of the whole day-of-week field only";
+                let text = "a plus is allowed only in front of the whole day-of-week field";
                 write!(f, "{} '{item}': {text}", field.name())
             }
-            E::Hash { field } => write!(f, "{} 'H': to spread schedules use SPREAD", field.name()),
-            E::Zone => f.write_str("the zone is given with TZ, behind the pattern"),
+            E::Hash { field } => {
+                write!(f, "{} 'H' is not supported: to spread schedules use SPREAD", field.name())
+            }
+            E::Zone => f.write_str("give the zone with TZ, after the pattern"),
             E::Every => f.write_str("write EVERY 5m"),
-            E::Reboot => f.write_str("write DELAY.SCHEDULE RUN at your start"),
+            E::Reboot => f.write_str("use DELAY.SCHEDULE RUN when your program starts"),
             E::Nickname(word) => {
                 let known = "@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
-                write!(f, "'{word}' is none of {known}")
+                write!(f, "'{word}' is not one of {known}")
             }
         }
     }

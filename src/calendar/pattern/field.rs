@@ -2,7 +2,6 @@
 
 use super::error::Fault;
 
-/// A field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Field {
     Second,
@@ -13,7 +12,7 @@ pub(super) enum Field {
     WeekDay,
 }
 
-/// Of a field that has words: the first of them, and all.
+/// For a field with words: the first word, and all of them.
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEK_DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
@@ -47,8 +46,8 @@ impl Field {
         if self == Field::WeekDay { 6 } else { self.bounds().1 }
     }
 
-    /// What happens once in a span if the field has a single value, and that value: what a step as long as
-    /// the span was meant to say.
+    /// The event that occurs once in a span if the field has a single value, and that value: what a step as long as the
+    /// span was meant to be.
     pub fn once(self) -> (&'static str, u32) {
         match self {
             Field::Second => ("minute", 0),
@@ -60,7 +59,6 @@ impl Field {
         }
     }
 
-    /// Whether it is one of the two for days.
     pub fn is_days(self) -> bool {
         matches!(self, Field::MonthDay | Field::WeekDay)
     }

@@ -37,8 +37,8 @@ impl Pattern {
     /// ```
     ///
     /// # Errors
-    /// Names the field, what stands there and what may. That a pattern never matches is no error here: the
-    /// search tells.
+    /// The error names the field, its value and the allowed values. A pattern that never matches is not an error here:
+    /// the search reports it.
     pub fn parse(text: &[u8]) -> Result<Pattern, PatternError> {
         Ok(parse::parse(text)?)
     }
@@ -54,8 +54,8 @@ impl Pattern {
         self.elapsed
     }
 
-    /// The days of this month that it matches, bit 1 the first: the month has so many days and begins on this
-    /// day of the week, 0 being Sunday.
+    /// The days of this month that it matches, bit 1 the first: the month has this many days and begins on this day of
+    /// the week, 0 being Sunday.
     pub(super) fn days(&self, month: i8, length: u32, first: u32) -> u32 {
         if self.months & (1 << month) == 0 {
             return 0;

@@ -6,7 +6,7 @@ use super::error::Fault;
 use super::field::Field;
 use crate::limits::CRON_BYTES_MAX;
 
-/// What the words after `@` stand for.
+/// The meaning of the words after `@`.
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -17,7 +17,7 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// Names of zones without a stroke that are written behind patterns, and are no days of the week.
+/// Names of zones without a slash that are written after patterns, and are not days of the week.
 const ZONES: [&str; 24] = [
     "UTC", "GMT", "Z", "CET", "CEST", "EET", "EEST", "WET", "WEST", "MET", "MSK", "BST", "IST",
     "JST", "EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT", "HST", "LOCAL",
@@ -28,7 +28,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Pattern, Fault> {
     if text.len() > CRON_BYTES_MAX {
         return Err(Fault::TooLong(text.len()));
     }
-    // What is no UTF-8 is none of what a field takes, and is told of there.
+    // Invalid UTF-8 matches no field, and the field's error reports it.
     let text = String::from_utf8_lossy(text);
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Err(Fault::Control);
@@ -60,7 +60,7 @@ fn nickname(fields: &[&str]) -> Result<&'static str, Fault> {
     }
 }
 
-/// Whether a zone is given in front, as in a crontab, or behind.
+/// Whether a zone is given before the pattern, as in a crontab, or after it.
 fn names_zone(fields: &[&str]) -> bool {
     let in_front = fields.first().is_some_and(|first| {
         let upper = first.to_ascii_uppercase();
@@ -127,7 +127,7 @@ fn month_days(list: &str) -> Result<MonthDays, Fault> {
             "WL" => return wrong("the last weekday of the month is LW"),
             _ if upper.starts_with("L-") => {
                 return wrong(
-                    "days counted from the end of the month are not known; L is the last one",
+                    "days counted from the end of the month are not supported; L is the last one",
                 );
             }
             _ => match upper.strip_suffix('W') {

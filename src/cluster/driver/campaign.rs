@@ -5,7 +5,7 @@ use crate::limits::{HAND_OVER_BEHIND_MAX, LEADERLESS_US, LEVEL_CLOCKS, REPLICA_P
 use crate::time::Micros;
 use std::cmp::Reverse;
 
-/// What speaks for it and against it.
+/// The reasons for and against it.
 pub(super) struct Campaign {
     /// Its engine is there.
     pub may: bool,
@@ -24,7 +24,7 @@ impl Campaign {
 }
 
 impl Driver {
-    /// Decides it anew: somebody has to lead if no other node does for some seconds, a better one would have.
+    /// Decides again: if no other node leads for some seconds, some node must, even if a better one exists.
     pub(super) fn weigh(&mut self) {
         if self.roles.led.is_some() || self.node.hears_leader() {
             self.campaign.led = self.now;
@@ -56,7 +56,7 @@ impl Driver {
         })
     }
 
-    /// As the node has said, or this one is told.
+    /// As the node has reported, or this one is told.
     pub(super) fn priority_of(&self, node: u64) -> Option<u64> {
         match node == self.identity.node {
             true => Some(self.campaign.priority),
@@ -64,15 +64,15 @@ impl Driver {
         }
     }
 
-    /// Whether its wall clock is what most say. Before it knows their clocks it could be early; where nobody told it its own
-    /// there is none to be wrong.
+    /// Whether its wall clock agrees with the majority's. Before it knows their clocks its own could be early; if no
+    /// other node reported a clock, it cannot be wrong.
     fn has_right_clock(&self) -> bool {
         let (own, voters) = (self.identity.node, &self.node.members().voters);
         if !self.clocks.has_own() || !voters.contains(&own) {
             return true;
         }
-        // Older nodes do not tell theirs: among most of them there is nothing to compare with. Nor is there before anybody is
-        // met, but then nobody votes either.
+        // Older nodes do not report theirs: if they are the majority, there is nothing to compare with. The same holds
+        // before any node is met, but then there are no votes either.
         let tells = |id: &&u64| {
             let is_new = || self.level_of(**id).is_some_and(|level| level >= LEVEL_CLOCKS);
             **id == own || self.clocks.knows(**id, self.now) || is_new()

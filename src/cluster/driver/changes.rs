@@ -1,21 +1,20 @@
-//! Changes of the members that somebody asks for: a node is invited, or is to leave.
+//! Requested changes of the members: inviting or removing a node.
 //!
-//! Whoever asks is told at once whether it can be, by what is known then; the leader looks again when it comes to it. An
-//! invitation is committed before anybody is taken in, so it outlives the leader to whom it was said. Changes are made
-//! one after the other: one that was asked for waits until those before it are committed, and while leadership is handed
-//! over. What cannot be made any more then is told the log.
+//! The requester learns at once whether the change is possible, by what is known then; the leader checks again when it
+//! executes it. An invitation is committed before any node is added, so it outlives the leader that received it.
+//! Changes are made one after the other: a change waits until earlier ones are committed, and while leadership is
+//! handed over. The log reports a change that has become impossible meanwhile.
 
 use super::status::Status;
 use super::{Driver, PeerStatus};
-use crate::cluster::directory::{Directory, WrongDirectory};
 use crate::cluster::members::Members;
-use crate::cluster::names::{Address, Listed, Name};
-use crate::cluster::output::Role;
+use crate::cluster::members::directory::{Directory, WrongDirectory};
+use crate::cluster::members::names::{Address, Listed, Name};
+use crate::cluster::raft::output::Role;
 use crate::limits::{LEVEL_INVITES, MEMBER_CHANGES_MAX};
 use std::fmt;
 use thiserror::Error;
 
-/// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberChange {
     /// To take this node in, as soon as it is there: it is empty, and its list has a member. One that is invited
@@ -39,7 +38,6 @@ impl fmt::Display for MemberChange {
 
 /// Why it cannot be. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[allow(missing_docs, reason = "the texts say it")]
 pub enum WrongChange {
     #[error("another node leads")]
     NotLeader,
@@ -49,22 +47,22 @@ pub enum WrongChange {
     Member(Name),
     #[error("{address} is the address of {name}")]
     Address { address: Address, name: Name },
-    #[error("{name} is not a member; these are: {members}")]
+    #[error("{name} is not a member; the members are: {members}")]
     Unknown { name: Name, members: String },
-    #[error("{0} leads; FAILOVER first lets another node lead")]
+    #[error("{0} leads; run FAILOVER first")]
     Leads(Name),
     #[error(
-        "of the {voters} voters without {name} only {there} can be reached: nothing could be decided any more"
+        "only {there} of the {voters} voters without {name} can be reached: nothing could be decided any more"
     )]
     NoMajority { name: Name, voters: usize, there: usize },
     #[error(
-        "all members have to be there, and of this version, to read that a node is invited; {name} {}",
+        "all members must be online and have this version to read an invitation; {name} {}",
         .level.map_or("is not there".to_owned(), |level| format!("reads level {level} and not {LEVEL_INVITES}"))
     )]
     Level { name: Name, level: Option<u32> },
     #[error(transparent)]
     Directory(#[from] WrongDirectory),
-    #[error("{MEMBER_CHANGES_MAX} changes wait already")]
+    #[error("{MEMBER_CHANGES_MAX} changes are already waiting")]
     Crowd,
 }
 
@@ -142,7 +140,7 @@ impl Status {
 }
 
 impl Driver {
-    /// Begins a change, or puts it behind those that wait.
+    /// Begins a change, or puts it after the waiting ones.
     ///
     /// # Errors
     /// Why it cannot be begun.
@@ -182,14 +180,14 @@ impl Driver {
         None
     }
 
-    /// Of those that wait: another node leads, or will.
+    /// For waiting changes: another node leads, or will.
     pub(super) fn give_up_asked(&mut self) {
         let asked = self.joining.asked.drain(..);
         self.out.given_up.extend(asked.map(|change| (change, WrongChange::NotLeader)));
     }
 
-    /// Whom a cluster takes in: while it forms all that are listed, and then who is invited, and who has the name of
-    /// a member.
+    /// The nodes that a cluster adds: while it forms all listed nodes, and then invited nodes and nodes with the name
+    /// of a member.
     pub(super) fn awaited(&self, directory: &Directory) -> Vec<Name> {
         if !directory.is_formed {
             return self.identity.nodes.iter().map(|listed| listed.name.clone()).collect();
@@ -218,7 +216,7 @@ impl Driver {
     }
 }
 
-/// The names after a change. Who leaves has one until it has left.
+/// The names after a change. A node that leaves has one until it has left.
 fn after(directory: &Directory, change: &MemberChange) -> Directory {
     match change {
         MemberChange::Add(listed) => directory.with_invited(listed.clone()),

@@ -1,12 +1,12 @@
-//! What comes out of Raft, and what goes into it when it can.
+//! The output of Raft, and input for it when it can take it.
 
 use super::roles::Resigns;
-use super::{Driver, Proposed, Told, members_of, read};
-use crate::cluster::claims::ClusterId;
-use crate::cluster::entry::Facts;
-use crate::cluster::frame::Lane;
-use crate::cluster::member::Batch;
-use crate::cluster::output::{Output, Role};
+use super::{Driver, DriverEvent, Proposed, members_of, read};
+use crate::cluster::members::claims::ClusterId;
+use crate::cluster::peer::frame::Lane;
+use crate::cluster::raft::entry::EpochFacts;
+use crate::cluster::raft::member::DecidedBatch;
+use crate::cluster::raft::output::{Output, Role};
 use crate::time::Micros;
 use bytes::Bytes;
 
@@ -38,7 +38,7 @@ impl Driver {
         if let Some(base) = restored {
             self.directory = read(&base.members.directory);
             self.roles.keep_heard(&base.members);
-            self.out.told.push(Told::Restored(base));
+            self.out.told.push(DriverEvent::Restored(base));
         }
         self.freshness.applied(self.node.applied());
         for entry in committed {
@@ -47,22 +47,22 @@ impl Driver {
                 self.roles.keep_heard(members);
                 let all = members.all();
                 self.clocks.keep(&all);
-                // Of who was no member nothing was believed.
+                // Reports of a node that was not a member were not trusted.
                 self.clock_lacked = true;
                 self.priorities.retain(|id, _| all.contains(id));
                 self.sickness.keep(&all);
             }
-            self.out.told.push(Told::Delivered(entry));
+            self.out.told.push(DriverEvent::Delivered(entry));
         }
         if let (Some(epoch), Some(end)) = (self.roles.led, safe) {
-            self.out.told.push(Told::Safe { epoch, end });
+            self.out.told.push(DriverEvent::Safe { epoch, end });
         }
         confirmed.iter().for_each(|confirmed| self.lease.confirm(Micros(confirmed.asked)));
         writes.iter().for_each(|write| self.meter.wrote(write.number, self.now));
         self.out.writes.extend(writes);
         self.out.fetches.extend(fetches);
         if wants_base {
-            self.out.told.push(Told::BaseWanted);
+            self.out.told.push(DriverEvent::BaseWanted);
         }
         let tag = self.tag.unwrap_or(0);
         for mut message in messages {
@@ -74,7 +74,7 @@ impl Driver {
         }
     }
 
-    /// Of members that are written down here for the first time.
+    /// For members that are recorded here for the first time.
     fn learn_cluster(&mut self, directory: &Bytes) {
         if self.cluster.is_none()
             && let Some(directory) = read(directory)
@@ -93,13 +93,13 @@ impl Driver {
             return false;
         }
         let Proposed { now, body, .. } = self.waiting.pop_front().expect("it was looked at");
-        let batch = Batch { epoch, first, count: u64::from(count) };
-        let facts = Facts { first, now, count, body };
+        let batch = DecidedBatch { epoch, first, count: u64::from(count) };
+        let facts = EpochFacts { first, now, count, body };
         let is_taken =
             self.proposals.admits(batch, self.roles.led) && self.node.propose(epoch, facts).is_ok();
         if !is_taken {
             self.proposals.refuse(batch);
-            self.out.told.push(Told::Refused { epoch, first, count });
+            self.out.told.push(DriverEvent::Refused { epoch, first, count });
         }
         true
     }

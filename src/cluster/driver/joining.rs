@@ -1,31 +1,31 @@
-//! How a cluster comes to be: who was met, who founds, whom the leader takes in.
+//! How a cluster forms: which nodes were met, which one founds, which ones the leader adds.
 
 use super::changes::MemberChange;
-use super::{Driver, Identity};
-use crate::cluster::claims::{Claims, ClusterId, Holds, NodeId, list_text};
-use crate::cluster::directory::{self, Directory, PARTITIONS, WrongDirectory};
-use crate::cluster::entry::{Entry, Payload, Vote, Write};
-use crate::cluster::formation::{Answer, Conflict, Decision, Wait, decide};
+use super::{Driver, NodeIdentity};
 use crate::cluster::members::Members;
-use crate::cluster::names::{Listed, Name};
-use crate::cluster::node::Node;
-use crate::cluster::output::{Peer, Role};
-use crate::cluster::start::Start;
+use crate::cluster::members::claims::{Claims, ClusterId, Holds, NodeId, list_text};
+use crate::cluster::members::directory::{self, Directory, PARTITIONS, WrongDirectory};
+use crate::cluster::members::formation::{Conflict, Decision, NodeAnswer, WaitingFor, decide};
+use crate::cluster::members::names::{Listed, Name};
+use crate::cluster::raft::entry::{LogEntry, Payload, Vote, Write};
+use crate::cluster::raft::node::Node;
+use crate::cluster::raft::output::{PeerProgress, Role};
+use crate::cluster::raft::start::Start;
 use crate::limits::{NODES_MAX, WINDOW_BATCHES_MAX};
 use crate::time::Micros;
 use std::collections::{BTreeMap, VecDeque};
 
-/// For how long it is told why a node was refused, in E: it is dialled each half second.
+/// How long the refusal of a node is reported, in E: it is dialled each half second.
 const REFUSED_TIMES_E: u64 = 10;
 
-/// What is known of others, and what follows from it.
+/// The known state of other nodes, and its consequences.
 #[derive(Default)]
 pub(super) struct Joining {
-    /// What each said last, by name: of those that are listed or members.
+    /// The last claims of each, by name: of listed nodes and members.
     pub met: BTreeMap<Name, Claims>,
-    /// What an empty node has decided.
+    /// The decision of an empty node.
     decision: Option<Decision>,
-    /// What has to be mended first.
+    /// The conflict to resolve first.
     pub conflict: Option<Conflict>,
     /// Why a node that was called has refused this one, and when.
     pub refused: Option<(Micros, String)>,
@@ -74,9 +74,9 @@ impl Driver {
         }
     }
 
-    /// Whether one whose name no member has is to be spoken with.
+    /// Whether to talk to a node whose name no member has.
     fn check_stranger(&self, claims: &Claims) -> Result<(), Conflict> {
-        let Identity { own, nodes, .. } = &self.identity;
+        let NodeIdentity { own, nodes, .. } = &self.identity;
         let (name, address) = (claims.name.clone(), claims.peer.clone());
         let formed = self.directory.as_ref().filter(|directory| directory.is_formed);
         let Some(directory) = formed else {
@@ -121,7 +121,7 @@ impl Driver {
         self.roles.is_heard(node.0, self.now, self.identity.election_us)
     }
 
-    /// Does what follows from who was met.
+    /// Acts on the nodes that were met.
     pub(super) fn join(&mut self) {
         if self.cluster.is_some() {
             self.joining.decision = None;
@@ -136,25 +136,25 @@ impl Driver {
         }
     }
 
-    fn answers(&self) -> Vec<Answer> {
-        let Identity { own, nodes, .. } = &self.identity;
+    fn answers(&self) -> Vec<NodeAnswer> {
+        let NodeIdentity { own, nodes, .. } = &self.identity;
         let others = nodes.iter().filter(|listed| listed.name != own.name);
         let answer = |listed: &Listed| {
             let claims = self.joining.met.get(&listed.name).cloned();
-            Answer { listed: listed.clone(), claims }
+            NodeAnswer { listed: listed.clone(), claims }
         };
         others.map(answer).collect()
     }
 
     /// The first entry, with which this node alone is a cluster. Nothing else is done until it is durable.
     fn found(&mut self) {
-        let Identity { node, own, nodes, cluster, hash_seed, .. } = &self.identity;
+        let NodeIdentity { node, own, nodes, cluster, hash_seed, .. } = &self.identity;
         let mut directory =
             Directory::founded(*cluster, *hash_seed, PARTITIONS, *node, own.clone());
         directory.is_formed = nodes.len() == 1;
         let members = Members { directory: directory.encode().into(), ..Members::of([*node]) };
         let payload = Payload::Members(members);
-        let entries = vec![Entry { index: 1, term: 1, node: *node, payload }];
+        let entries = vec![LogEntry { index: 1, term: 1, node: *node, payload }];
         let vote = Vote { term: 1, voted_for: *node };
         let start = Start { vote, commit: 1, entries: entries.clone(), ..self.start.clone() };
         let write = Write { number: 0, base: None, entries, vote: Some(vote), commit: 1 };
@@ -191,7 +191,7 @@ impl Driver {
         }
     }
 
-    /// A learner that has what this node has, but for what may be on its way to it.
+    /// A learner that has everything this node has, except for entries in flight.
     fn next_voter(&self, directory: &Directory) -> Option<Members> {
         let mut next = self.node.members().clone();
         let last = self.node.last();
@@ -199,14 +199,15 @@ impl Driver {
         // One that has just been added counts as heard with Raft, and a short log is near its beginning.
         let is_near = |id: &u64| {
             let peer = peers.iter().find(|peer| peer.id == *id);
-            let is_near =
-                |peer: &Peer| peer.matched > 0 && peer.matched + WINDOW_BATCHES_MAX as u64 >= last;
+            let is_near = |peer: &PeerProgress| {
+                peer.matched > 0 && peer.matched + WINDOW_BATCHES_MAX as u64 >= last
+            };
             self.roles.is_heard(*id, self.now, self.identity.election_us)
                 && peer.is_some_and(is_near)
         };
         let at = next.learners.iter().position(is_near)?;
         let learner = next.learners.remove(at);
-        // Whose place it takes leaves with the same change, which both majorities agree to.
+        // The node that it replaces leaves with the same change, which both majorities agree to.
         let name = directory.nodes.get(&learner).map(|node| &node.name);
         let gone =
             directory.nodes.iter().find(|(id, node)| **id != learner && Some(&node.name) == name);
@@ -243,8 +244,8 @@ impl Driver {
         None
     }
 
-    /// The same members: all that are listed are voters for the first time, one has moved, or the names of those that
-    /// have left are to be forgotten.
+    /// The same members: all listed nodes are voters for the first time, one has moved, or the names of removed nodes
+    /// can be dropped.
     fn next_directory(&self, directory: &Directory) -> Option<Members> {
         let members = self.node.members();
         let mut next = directory.clone();
@@ -286,10 +287,12 @@ impl Driver {
             return Some(why.clone());
         }
         Some(match &self.joining.decision {
-            Some(Decision::Wait(Wait::Missing(names))) => missing(names),
-            Some(Decision::Wait(Wait::Founder(name))) => format!("{name} has yet to found it"),
+            Some(Decision::Wait(WaitingFor::Missing(names))) => missing(names),
+            Some(Decision::Wait(WaitingFor::Founder(name))) => {
+                format!("{name} has yet to found it")
+            }
             Some(Decision::Join { through, .. }) => {
-                format!("it is to be taken in by {}", name_list(through))
+                format!("{} is adding it", name_list(through))
             }
             Some(Decision::Start | Decision::Found) | None => self.forming_as_member(),
         })
@@ -300,15 +303,14 @@ impl Driver {
         let (met, away): (Vec<&Name>, Vec<&Name>) =
             others.partition(|name| self.joining.met.contains_key(*name));
         match (&away[..], &met[..]) {
-            ([], []) => "no leader has said that all are there".to_owned(),
-            ([], [one]) => format!("{one} is being taken in"),
-            ([], met) => format!("{} are being taken in", name_list(met)),
+            ([], []) => "no leader has confirmed that all nodes are online".to_owned(),
+            ([], [one]) => format!("{one} is being added"),
+            ([], met) => format!("{} are being added", name_list(met)),
             (away, _) => missing(away),
         }
     }
 }
 
-/// The members with one that joins.
 fn joined(
     members: &Members,
     directory: &Directory,

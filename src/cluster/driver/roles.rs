@@ -1,10 +1,10 @@
-//! Who leads, as it was told; who was heard, and when.
+//! The reported leader; the nodes that were heard, and when.
 
-use super::Told;
-use crate::cluster::lease::Lease;
+use super::DriverEvent;
 use crate::cluster::members::Members;
-use crate::cluster::node::Node;
-use crate::cluster::output::Role;
+use crate::cluster::raft::node::Node;
+use crate::cluster::raft::output::Role;
+use crate::cluster::timing::lease::Lease;
 use crate::time::Micros;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) struct Roles {
     /// The term in which this node leads.
     pub led: Option<u64>,
-    /// Who else does.
+    /// The other node that leads.
     pub leader: Option<u64>,
     /// Leaders seen since the start, and the term of the newest.
     pub elections: u64,
@@ -27,7 +27,7 @@ pub(super) struct Roles {
     met: BTreeMap<u64, Micros>,
 }
 
-/// What a node does that is not to lead.
+/// The behaviour of a node that should not lead.
 pub(super) enum Resigns {
     No,
     HandsOver,
@@ -35,8 +35,14 @@ pub(super) enum Resigns {
 }
 
 impl Roles {
-    /// Compares with what was told, and tells what is new.
-    pub fn look(&mut self, node: &Node, now: Micros, lease: &mut Lease, told: &mut Vec<Told>) {
+    /// Compares with the last report, and reports the difference.
+    pub fn look(
+        &mut self,
+        node: &Node,
+        now: Micros,
+        lease: &mut Lease,
+        told: &mut Vec<DriverEvent>,
+    ) {
         let term = node.term();
         let led = (node.role() == Role::Leader).then_some(term);
         let leader = Some(node.leader()).filter(|leader| *leader != 0 && led.is_none());
@@ -56,9 +62,9 @@ impl Roles {
         match led {
             Some(epoch) => {
                 lease.begin(now);
-                told.push(Told::Elected { epoch });
+                told.push(DriverEvent::Elected { epoch });
             }
-            None => told.push(Told::Followed { leader }),
+            None => told.push(DriverEvent::Followed { leader }),
         }
         (self.led, self.leader) = (led, leader);
     }
@@ -74,7 +80,7 @@ impl Roles {
         }
     }
 
-    /// What is next, where leadership is not being handed over. It is tried once.
+    /// The next change, unless leadership is being handed over. It is tried once.
     pub fn resigns(&mut self) -> Resigns {
         match &mut self.resigning {
             Some((term, has_tried)) if self.led == Some(*term) => {
@@ -102,7 +108,6 @@ impl Roles {
         self.met.remove(&peer);
     }
 
-    /// Whether it is connected.
     pub fn is_met(&self, peer: u64) -> bool {
         self.met.contains_key(&peer)
     }
@@ -112,17 +117,15 @@ impl Roles {
         self.met.get(&peer).map_or(0, |met| now.0.saturating_sub(met.0))
     }
 
-    /// When the leader was heard last.
     pub fn leader_heard(&self) -> Option<Micros> {
         self.leader.and_then(|leader| self.heard.get(&leader).copied())
     }
 
-    /// Whether it was heard within E.
     pub fn is_heard(&self, peer: u64, now: Micros, election_us: u64) -> bool {
         self.heard.get(&peer).is_some_and(|heard| now.0 < heard.0 + election_us)
     }
 
-    /// Of others nothing is kept.
+    /// Keeps nothing about other nodes.
     pub fn keep_heard(&mut self, members: &Members) {
         self.heard.retain(|id, _| members.contains(*id));
     }

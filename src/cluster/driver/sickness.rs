@@ -1,4 +1,5 @@
-//! What a sick node does: a leader hands over, and a follower does not ask for votes while another node could lead.
+//! The behaviour of a sick node: a leader hands over, and a follower does not ask for votes while another node could
+//! lead.
 //!
 //! ```text
 //!  cause          a leader hands over                                  if that fails
@@ -14,7 +15,7 @@
 //! Safety does not depend on any of this.
 
 use super::Driver;
-use crate::cluster::health::{Health, Why};
+use crate::cluster::timing::health::{Health, Why};
 use crate::limits::{
     HAND_OVER_BEHIND_MAX, HEALTH_TIMES_E, HUNG_TIMES_E, HUNG_US_MIN, MAKE_WAY_TIMES_E, MAKE_WAY_US,
     SICK_CHANGE_US, SICK_LEADERLESS_TIMES_E,
@@ -22,43 +23,43 @@ use crate::limits::{
 use crate::time::Micros;
 use std::collections::BTreeMap;
 
-/// What the others have told, and what was done about this node's own.
+/// The others' reports, and the actions about this node's own health.
 #[derive(Default)]
 pub(super) struct Sickness {
-    others: BTreeMap<u64, Told>,
+    others: BTreeMap<u64, HeardHealth>,
     /// Since when this leader is to make way.
     wants: Option<Micros>,
-    /// What was wrong with this node when that was looked at last.
+    /// This node's trouble at the last check.
     trouble: Option<Why>,
     /// Not to be tried again before.
     next_try: Micros,
 }
 
-struct Told {
+struct HeardHealth {
     heard: Micros,
-    /// Older nodes do not tell: they are taken for well.
+    /// Older nodes do not report: they count as healthy.
     health: Option<Health>,
 }
 
 impl Sickness {
     /// It is there, and may have said how it is.
     pub fn heard(&mut self, peer: u64, now: Micros, health: Option<Health>) {
-        self.others.insert(peer, Told { heard: now, health });
+        self.others.insert(peer, HeardHealth { heard: now, health });
     }
 
-    /// Forgets whoever is not among these.
+    /// Forgets all nodes that are not in the list.
     pub fn keep(&mut self, nodes: &[u64]) {
         self.others.retain(|node, _| nodes.contains(node));
     }
 }
 
 impl Driver {
-    /// What another node has said of its health, if that is new enough.
+    /// Another node's report of its health, if that is new enough.
     pub(super) fn health_of(&self, node: u64) -> Option<Health> {
         self.told_of(node)?.health
     }
 
-    /// Decides anew how well this node is. What changed the others are to hear at once.
+    /// Updates this node's health. The others must hear of a change at once.
     pub(super) fn judge(&mut self) {
         let others = self.other_voters();
         let syncs = others.iter().filter_map(|id| self.health_of(*id));
@@ -68,8 +69,8 @@ impl Driver {
         self.clock_lacked |= trouble != std::mem::replace(&mut self.sickness.trouble, trouble);
     }
 
-    /// Whether it may ask for votes, where no leader has been known for so long: nothing is wrong with it, or no other voter works,
-    /// or one that does would have been elected by now. A voter may work and lack entries without which it cannot win.
+    /// Whether it may ask for votes after this long without a known leader: it is healthy, or no other voter works, or
+    /// one that does would have been elected by now. A voter may work and lack entries without which it cannot win.
     pub(super) fn is_well_enough(&self, leaderless_us: u64) -> bool {
         self.meter.trouble().is_none()
             || leaderless_us >= SICK_LEADERLESS_TIMES_E * self.identity.election_us
@@ -129,8 +130,8 @@ impl Driver {
         self.other_voters().iter().filter(|id| is_able(id)).count()
     }
 
-    /// Whether a voter is connected and so well. A write that waited when it told so may still wait: where all disks hang together,
-    /// it reports that a moment after this node has found it out for itself.
+    /// Whether a voter is connected and healthy enough. A write that was waiting at the time of its report may still
+    /// wait: if all disks hang together, it reports that a moment after this node has noticed its own.
     fn is_fit(&self, node: u64, is_well: impl Fn(&Health) -> bool) -> bool {
         let Some(told) = self.told_of(node) else { return false };
         let Some(health) = &told.health else { return true };
@@ -142,7 +143,7 @@ impl Driver {
         is_well(health) && waits_us < hung_us / 2
     }
 
-    fn told_of(&self, node: u64) -> Option<&Told> {
+    fn told_of(&self, node: u64) -> Option<&HeardHealth> {
         let holds_us = HEALTH_TIMES_E * self.identity.election_us;
         self.sickness.others.get(&node).filter(|told| self.now.0 < told.heard.0 + holds_us)
     }

@@ -1,12 +1,12 @@
-//! What is shown of a node.
+//! The status of a node, for display.
 
 use super::{Driver, MemberChange};
-use crate::cluster::clocks::ClockStatus;
-use crate::cluster::directory::Directory;
-use crate::cluster::health::Health;
 use crate::cluster::members::Members;
-use crate::cluster::names::{Address, Name};
-use crate::cluster::output::Role;
+use crate::cluster::members::directory::Directory;
+use crate::cluster::members::names::{Address, Name};
+use crate::cluster::raft::output::Role;
+use crate::cluster::timing::clocks::ClockStatus;
+use crate::cluster::timing::health::Health;
 use crate::limits::LEVEL_CLOCKS;
 use crate::time::Micros;
 use std::collections::BTreeMap;
@@ -14,25 +14,22 @@ use std::collections::BTreeMap;
 /// A node at a moment, for INFO, DELAY.CLUSTER and metrics.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Its id.
     pub node: u64,
-    /// Its name.
     pub name: Name,
     /// The id of its cluster, if it is a member of one.
     pub cluster: Option<u128>,
-    /// While the cluster has not formed yet: what is waited for, or has to be mended.
+    /// While the cluster has not formed yet: what it waits for, or what to repair.
     pub forming: Option<String>,
-    /// What has to be mended before a node that is listed can be taken in, of a cluster that has formed too.
+    /// What to repair before a listed node can be added, also in a cluster that has formed.
     pub conflict: Option<String>,
     /// The newest term it knows.
     pub term: u64,
-    /// Who leads: itself too.
+    /// The leader, which may be this node.
     pub leader: Option<u64>,
-    /// What it is.
     pub role: Role,
     /// The last index known committed.
     pub commit: u64,
-    /// The last index that the turn was told.
+    /// The last index reported to the turn.
     pub applied: u64,
     /// The last index of the log.
     pub last: u64,
@@ -40,13 +37,11 @@ pub struct Status {
     pub first: u64,
     /// That of the newest base; 0 none.
     pub base: u64,
-    /// The members as of `applied`.
     pub members: Members,
     /// Changes of them that were asked for and are not committed, in order.
     pub asked: Vec<MemberChange>,
     /// How many changes it was asked for since the start, those that could not be included.
     pub changes_heard: u64,
-    /// Their names and addresses.
     pub directory: Option<Directory>,
     /// The other members.
     pub peers: Vec<PeerStatus>,
@@ -56,7 +51,6 @@ pub struct Status {
     pub fresh: Vec<(u64, Micros)>,
     /// Leaders seen since the start of this process.
     pub elections: u64,
-    /// Whether leadership is being handed over.
     pub transferring: bool,
     /// `replica-priority` of each member that has said it, this node's too.
     pub priorities: BTreeMap<u64, u64>,
@@ -70,16 +64,14 @@ pub struct Status {
     pub health: Health,
     /// Whether it leads, is not to, and another one can.
     pub makes_way: bool,
-    /// What time it is to most voters; nothing unless more than half of their clocks are known.
+    /// The time according to most voters; nothing unless more than half of their clocks are known.
     pub clock: Option<ClockStatus>,
 }
 
 /// Another member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
-    /// Its id.
     pub id: u64,
-    /// Its name.
     pub name: Name,
     /// Where clients reach it.
     pub address: Address,
@@ -91,11 +83,10 @@ pub struct PeerStatus {
     pub is_heard: bool,
     /// Whether it is connected, as far as is known.
     pub is_connected: bool,
-    /// Whether it has a vote.
     pub is_voter: bool,
     /// The highest format that it reads, as it has said since it was there.
     pub level: Option<u32>,
-    /// How well it is, as it said last; nothing of an older node, which does not tell, nor if nothing was heard of it for 3 E.
+    /// Its health in its last report; nothing for an older node, which does not report, or if it was not heard for 3 E.
     pub health: Option<Health>,
 }
 
@@ -109,7 +100,7 @@ impl Status {
 }
 
 impl Driver {
-    /// What it is now. Costs some allocations for each member.
+    /// The current status. Costs some allocations for each member.
     pub fn status(&self) -> Status {
         let node = &self.node;
         let is_leader = self.roles.led.is_some();
@@ -166,7 +157,7 @@ impl Driver {
         let followed = if is_leader { self.node.peers() } else { Vec::new() };
         let others = self.directory.iter().flat_map(|directory| &directory.nodes);
         let others = others.filter(|(id, _)| **id != self.identity.node);
-        let peer = |(id, node): (&u64, &crate::cluster::directory::Node)| {
+        let peer = |(id, node): (&u64, &crate::cluster::members::directory::Node)| {
             let known = followed.iter().find(|peer| peer.id == *id);
             PeerStatus {
                 id: *id,

@@ -3,9 +3,10 @@
 use crate::limits::ELECTION_TICKS;
 use crate::time::Micros;
 
-/// Counts ticks of E/30 each. Others rely on that: who has heard a leader elects nobody for 30 of them, and the leader's
-/// lease goes by the clock. So a host that is late and then hurries is held back: 30 ticks never take less than 28.875
-/// times their length, whatever the host does, as 29 intervals lie between them and one may be shorter by an eighth.
+/// Counts ticks of E/30 each. Others rely on that: a node that has heard a leader elects none for 30 ticks, and the
+/// leader's lease follows the clock. So a host that is late and then hurries is slowed down: 30 ticks never take less
+/// than 28.875 times their length, whatever the host does, because 29 intervals lie between them and one may be shorter
+/// by an eighth.
 pub(super) struct Ticks {
     each_us: u64,
     /// Before it none is counted.

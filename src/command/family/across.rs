@@ -3,8 +3,8 @@
 use crate::command::family::consume::ID;
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{CommandSpec, Flag};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{CommandSpec, Flag, row};
 use crate::engine::model::across::{Locate, Order, Queues};
 use crate::engine::model::request::Request;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::limits::{NAME_BYTES_MAX, ROWS_MAX};
 /// How many rows there are when no COUNT is given.
 const COUNT_DEFAULT: u32 = 50;
 
-const COUNT: Argument = Argument::option("COUNT", "count", Kind::Integer).shown("n");
+const COUNT: Argument = Argument::option("COUNT", "count", ArgumentKind::Integer).shown("n");
 
 const ORDERS: &[Argument] = &[
     Argument::word("name", "NAME")
@@ -22,72 +22,68 @@ const ORDERS: &[Argument] = &[
     Argument::word("delayed", "DELAYED"),
     Argument::word("leased", "LEASED"),
     Argument::word("dead", "DEAD"),
-    Argument::word("age", "AGE").about("Of the oldest ready job."),
+    Argument::word("age", "AGE").about("Age of the oldest ready job."),
     Argument::word("bytes", "BYTES"),
     Argument::word("schedules", "SCHEDULES"),
 ];
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "delay.queues",
-        summary: "Shows the first queues in an order, with their numbers",
-        complexity: "O(N) where N is the number of queues of the database",
-        arguments: &[
-            Argument::option("MATCH", "pattern", Kind::Pattern).shown("glob").about(
-                "Only queues whose name matches: `*`, `?`, `[a-z]`, `\\` before a byte that means itself.",
-            ),
-            Argument::one_of("order", ORDERS)
-                .after("BY")
-                .optional()
-                .about("What they are ordered by. Default NAME."),
-            COUNT.about("The most queues to show, 1 to 1000. Default 50."),
-            Argument::option("AFTER", "after", Kind::Bytes).shown("name").about(
-                "BY NAME: goes on after this name, which may be gone by now; empty begins.",
-            ),
-        ],
-        flags: &[Flag::ReadOnly],
-        tips: &["nondeterministic_output"],
-        reply: "Array of maps (in RESP2 of flat arrays): `name`, `ready`, `delayed`, `leased`, `dead`, `waiters`, \
-                `paused` (`no`, `in`, `out`, `all`), `next-due` (unix ms or nil), `oldest-ready-age-ms` (from its \
-                due time, or nil), `bytes`, `lateness-p99-us`, `schedules`: as in DELAY.STATS.",
-        notes: "Of the selected database, and only queues that the user may read. Queues that DELAY.STATS still \
-                knows are among them although they have no job. Many queues are looked at in slices, between which \
-                others are served: each row is of one instant, but not all of the same. `next-due` may be too \
-                early where jobs far ahead are not in order yet.",
-        example: &[
-            ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
-            (
-                "DELAY.QUEUES MATCH orders BY DELAYED COUNT 1",
-                "1)  1) \"name\"\n    2) \"orders\"\n    3) \"ready\"\n    4) (integer) 0\n    5) \"delayed\"\n    6) \
-                 (integer) 1\n    ...",
-            ),
-        ],
-        parse: Some(parse_queues),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.find",
-        summary: "Finds a job in all queues by its id",
-        complexity: "O(N) where N is the number of queues of the database",
-        arguments: &[
+    row(
+        "delay.queues",
+        "Lists the first queues in an order, with their numbers",
+        CommandSpec::BASE,
+    )
+    .complexity("O(N) where N is the number of queues of the database")
+    .arguments(&[
+        Argument::option("MATCH", "pattern", ArgumentKind::Pattern).shown("glob").about(
+            "Only queues whose name matches: `*`, `?`, `[a-z]`, `\\` before a literal byte.",
+        ),
+        Argument::one_of("order", ORDERS)
+            .after("BY")
+            .optional()
+            .about("The order. Default NAME."),
+        COUNT.about("Maximum number of queues, 1 to 1000. Default 50."),
+        Argument::option("AFTER", "after", ArgumentKind::Bytes).shown("name").about(
+            "BY NAME: continue after this name, which need not exist any more; empty begins.",
+        ),
+    ])
+    .flags(&[Flag::ReadOnly])
+    .tips(&["nondeterministic_output"])
+    .reply("Array of maps (in RESP2 of flat arrays): `name`, `ready`, `delayed`, `leased`, `dead`, `waiters`, \
+            `paused` (`no`, `in`, `out`, `all`), `next-due` (unix ms or nil), `oldest-ready-age-ms` (from its \
+            due time, or nil), `bytes`, `lateness-p99-us`, `schedules`: as in DELAY.STATS.")
+    .notes("Only queues of the selected database that the user may read. Includes queues without a job that \
+            DELAY.STATS still knows. Many queues are examined in slices, between which other clients are served: \
+            each row is of one instant, but not all rows are of the same. `next-due` may be too early if jobs \
+            far ahead are not in order yet.")
+    .example(&[
+        ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
+        (
+            "DELAY.QUEUES MATCH orders BY DELAYED COUNT 1",
+            "1)  1) \"name\"\n    2) \"orders\"\n    3) \"ready\"\n    4) (integer) 0\n    5) \"delayed\"\n    6) \
+             (integer) 1\n    ...",
+        ),
+    ])
+    .parse(parse_queues),
+    row("delay.find", "Finds a job in all queues by its id", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of queues of the database")
+        .arguments(&[
             ID,
-            COUNT.about("The most jobs to show, 1 to 1000; with so many the search ends. Default 50."),
-        ],
-        flags: &[Flag::ReadOnly],
-        reply: "Array of maps (in RESP2 of flat arrays), by the names of queues: `queue`, `state`, `due` (unix ms).",
-        notes: "In the selected database, and only queues that the user may read. Many queues are looked at in \
-                slices, between which others are served.",
-        example: &[
+            COUNT.about("Maximum number of jobs, 1 to 1000; then the search ends. Default 50."),
+        ])
+        .flags(&[Flag::ReadOnly])
+        .reply("Array of maps (in RESP2 of flat arrays), by the names of queues: `queue`, `state`, `due` (unix ms).")
+        .notes("Only queues of the selected database that the user may read. Many queues are examined in slices, \
+                between which other clients are served.")
+        .example(&[
             ("DELAY.ADD orders @1893456000000 x ID order:7", "\"order:7\""),
             (
                 "DELAY.FIND order:7",
                 "1) 1) \"queue\"\n   2) \"orders\"\n   3) \"state\"\n   4) \"delayed\"\n   5) \"due\"\n   6) (integer) \
                  1893456000000",
             ),
-        ],
-        parse: Some(parse_find),
-        ..CommandSpec::BASE
-    },
+        ])
+        .parse(parse_find),
 ];
 
 fn parse_queues<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -107,7 +103,7 @@ fn parse_queues<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         let by = order.word().to_uppercase();
         return Err(Error::text(format!("ERR syntax error: AFTER needs BY NAME, not BY {by}")));
     }
-    // What the user may read is known when it runs.
+    // The user's rights are looked up when it runs.
     let queues = Queues { db: args.db(), readable: None, pattern, order, count, after };
     Ok(Action::AllQueues(Request::Queues(queues)))
 }

@@ -4,118 +4,107 @@ use crate::command::family::produce::QUEUE;
 use crate::command::family::queue::{STATES, state_of};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
 use crate::engine::model::request::Purge;
 use crate::engine::model::request::{Redrive, Request, When, Which};
 use crate::error::Error;
 
-const KEY: Keys = Keys::Range { first: 1, last: 1 };
+const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-    name: "delay.forecast",
-    summary: "Tells how many jobs fall due in each of the next spans of time",
-    complexity: "O(N) where N is the number of jobs in the queue; done in slices, between which others \
-                 are served",
-    arguments: &[
+    row(
+        "delay.forecast",
+        "Counts the jobs that fall due in each of the next spans of time",
+        CommandSpec::BASE,
+    )
+    .complexity("O(N) where N is the number of jobs in the queue; done in slices, between which other clients are \
+                 served")
+    .arguments(&[
         QUEUE,
-        Argument::new("duration", Kind::Duration).about("The length of a span, at least 1ms."),
-        Argument::new("n", Kind::Integer).about("How many spans, 1 to 10000."),
+        Argument::new("duration", ArgumentKind::Duration).about("The length of a span, at least 1ms."),
+        Argument::new("n", ArgumentKind::Integer).about("How many spans, 1 to 10000."),
         Argument::word("schedules", "SCHEDULES")
             .optional()
-            .about("The occurrences to come of the queue's schedules are counted, too."),
-    ],
-    flags: &[Flag::ReadOnly],
-    keys: KEY,
-    reply: "Array of n integers: how many delayed jobs fall due in the first span from now, in the second, \
-            and so on.",
-    notes: "The counts are exact for the instant at which the command was received, also when counting \
-            takes several turns. A job that is due at the end of a span belongs to it; what is due \
-            already is ready and counted nowhere. With SCHEDULES each occurrence counts that comes by what is \
-            set now, as if every one of them was made; n times the number of schedules is at most 5000000 then.",
-    example: &[
+            .about("Also count the future occurrences of the queue's schedules."),
+    ])
+    .flags(&[Flag::ReadOnly])
+    .keys(KEY)
+    .reply("Array of n integers: how many delayed jobs fall due in the first span from now, in the second, \
+            and so on.")
+    .notes("The counts are exact for the instant at which the command was received, even if counting takes several \
+            turns. A job that is due at the end of a span belongs to it; jobs that are due already are ready and not \
+            counted. With SCHEDULES every occurrence by the current schedules counts, as if each were made; n times \
+            the number of schedules is then at most 5000000.")
+    .example(&[
         ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
         ("DELAY.ADD orders 90m x ID order:8", "\"order:8\""),
         ("DELAY.FORECAST orders 1h 3", "1) (integer) 1\n2) (integer) 1\n3) (integer) 0"),
-    ],
-    parse: Some(parse_forecast),
-    ..CommandSpec::BASE
-},
-    CommandSpec {
-        name: "delay.purge",
-        summary: "Removes all jobs of a queue that are in some states",
-        complexity: "O(1); memory is freed in slices afterwards and counts until then",
-        arguments: &[QUEUE, Argument::one_of("state", STATES).optional().multiple()],
-        flags: &[Flag::Write],
-        keys: KEY,
-        access: Access::Delete,
-        reply: "Integer: how many were removed.",
-        notes: "Without a state: delayed, ready and dead jobs, and the queue's UNIQUE windows end. Leased \
-                jobs go only if LEASED is named; their tokens are void then. It takes effect at once, \
-                however many jobs there are, and their ids are free. Settings, pauses and totals stay; \
-                the jobs count as `deleted`.",
-        example: &[
+    ])
+    .parse(parse_forecast),
+    row("delay.purge", "Removes all jobs of a queue in the given states", CommandSpec::BASE)
+        .complexity("O(1); memory is freed in slices afterwards and counts until then")
+        .arguments(&[QUEUE, Argument::one_of("state", STATES).optional().multiple()])
+        .flags(&[Flag::Write])
+        .keys(KEY)
+        .access(Access::Delete)
+        .reply("Integer: how many were removed.")
+        .notes("Without a state: delayed, ready and dead jobs, and the queue's UNIQUE windows end. Leased jobs are \
+                removed only if LEASED is given; their tokens are then void. It takes effect at once, however many \
+                jobs there are, and their ids are free. Settings, pauses and totals stay; \
+                the jobs count as `deleted`.")
+        .example(&[
             ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
             ("DELAY.PURGE orders READY DEAD", "(integer) 0"),
             ("DELAY.PURGE orders", "(integer) 1"),
-        ],
-        parse: Some(parse_purge),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.redrive",
-        summary: "Gives dead jobs another chance",
-        complexity: "O(N) where N is the number of jobs moved; done in slices, between which others are \
-                     served",
-        arguments: &[
+        ])
+        .parse(parse_purge),
+    row("delay.redrive", "Moves dead jobs back to be delivered again", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of jobs moved; done in slices, between which other clients are \
+                     served")
+        .arguments(&[
             QUEUE,
             Argument::one_of(
                 "which",
                 &[
-                    Argument::option("COUNT", "count", Kind::Integer)
+                    Argument::option("COUNT", "count", ArgumentKind::Integer)
                         .shown("n")
-                        .about("The most jobs to move, 1 to 10000, those that died first. Default all."),
+                        .about("Maximum number of jobs, 1 to 10000, those that died first. Default all."),
                     Argument::block(
                         "ids",
                         &[
-                            Argument::new("numids", Kind::Integer).about("1 to 10000."),
-                            Argument::new("id", Kind::Id).multiple(),
+                            Argument::new("numids", ArgumentKind::Integer).about("1 to 10000."),
+                            Argument::new("id", ArgumentKind::Id).multiple(),
                         ],
                     )
                     .after("IDS")
                     .about(
-                        "These jobs, moved in this order; those that are not dead are left alone.",
+                        "Move these jobs, in this order; those that are not dead are left alone.",
                     ),
                 ],
             )
             .optional(),
-            Argument::option("IN", "when", Kind::When)
+            Argument::option("IN", "when", ArgumentKind::When)
                 .about("When they fall due, counted from the receipt of the command. Default now."),
             Argument::word("keep-attempts", "KEEP-ATTEMPTS").optional().about(
-                "Attempts go on from where they were: a job that has used up its attempts gets one more. \
-                 Without it they begin from 0.",
+                "Attempts continue: a job that has used up its attempts gets one more. Without it they begin at 0.",
             ),
-        ],
-        flags: &[Flag::Write],
-        keys: KEY,
-        access: Access::Update,
-        reply: "Integer: how many jobs were moved from dead to ready, or to delayed with IN.",
-        notes: "Without IDS those that died first come first. Every job has a new place, in the order in \
-                which they are moved, and its old token is void. It is \
-                atomic for each job, not for all of them: consumers get the first while the last are \
-                still dead, what was moved stays moved when the connection closes in between, and when \
-                the journal runs out of room the reply tells how many were moved until then. A user who loses the \
-                right meanwhile gets `NOPERM`, without the number; what was moved until then stays moved. What \
-                dies meanwhile is left alone.",
-        example: &[
+        ])
+        .flags(&[Flag::Write])
+        .keys(KEY)
+        .access(Access::Update)
+        .reply("Integer: how many jobs were moved from dead to ready, or to delayed with IN.")
+        .notes("Without IDS the jobs that died first come first. Every job gets a new place, in the order in which \
+                they are moved, and its old token is void. REDRIVE is atomic for each job, not for all of them: \
+                consumers get the first while the last are still dead. If the connection closes, jobs moved so far \
+                stay moved; if the journal runs out of space, the reply is the number moved so far. A user that \
+                loses the right meanwhile gets `NOPERM` without the number. Jobs that die meanwhile are left alone.")
+        .example(&[
             ("DELAY.ADD pay 0 x ID p7", "\"p7\""),
             ("DELAY.REDRIVE pay IN 10m", "(integer) 0"),
             ("DELAY.REDRIVE pay IDS 2 p7 p8 KEEP-ATTEMPTS", "(integer) 0"),
-        ],
-        parse: Some(parse_redrive),
-        ..CommandSpec::BASE
-    },
+        ])
+        .parse(parse_redrive),
 ];
 
 fn parse_forecast<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

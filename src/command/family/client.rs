@@ -7,24 +7,22 @@ use crate::command::spec::action::{
     Action, ClientFilter, ClientKind, Clients, Connection, ReplyMode,
 };
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{CommandSpec, Flag, Group};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{CommandSpec, Flag, Group, row};
 use crate::error::{Error, Shown};
 use crate::ids::ClientId;
 
 /// A subcommand about the own connection.
-const OWN: CommandSpec = CommandSpec {
-    group: Group::Connection,
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
-    ..CommandSpec::BASE
-};
+const OWN: CommandSpec =
+    CommandSpec::BASE.group(Group::Connection).flags(&[Flag::NoScript, Flag::Loading, Flag::Stale]);
 
 /// A subcommand about other connections.
-const OTHERS: CommandSpec = CommandSpec {
-    complexity: "O(N) where N is the number of connections",
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    ..OWN
-};
+const OTHERS: CommandSpec = OWN.complexity("O(N) where N is the number of connections").flags(&[
+    Flag::Admin,
+    Flag::NoScript,
+    Flag::Loading,
+    Flag::Stale,
+]);
 
 const ON_OFF: &[Argument] = &[Argument::word("on", "ON"), Argument::word("off", "OFF")];
 
@@ -41,285 +39,226 @@ const KINDS: Argument = Argument::one_of(
 .after("TYPE")
 .optional();
 
-pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
-    name: "client",
-    summary: "This connection and the others",
-    complexity: "Depends on the subcommand",
-    reply: "Depends on the subcommand.",
-    flags: &[],
-    subcommands: &[
-        CommandSpec {
-            name: "client|caching",
-            summary: "Refused: there is no tracking of keys",
-            arguments: &[Argument::one_of(
-                "mode",
-                &[Argument::word("yes", "YES"), Argument::word("no", "NO")],
-            )],
-            reply: "An error that says so.",
-            example: &[(
-                "CLIENT CACHING YES",
-                "(error) ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
+    "client",
+    "This connection and the others",
+    OWN,
+)
+.complexity("Depends on the subcommand")
+.reply("Depends on the subcommand.")
+.flags(&[])
+.subcommands(&[
+    row("client|caching", "Refused: there is no tracking of keys", OWN)
+        .arguments(&[Argument::one_of(
+            "mode",
+            &[Argument::word("yes", "YES"), Argument::word("no", "NO")],
+        )])
+        .reply("An error that says so.")
+        .example(&[(
+            "CLIENT CACHING YES",
+            "(error) ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+             OPTIN or OPTOUT mode enabled",
+        )])
+        .parse(|args| {
+            args.option()?;
+            Err(Error::text(
+                "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
                  OPTIN or OPTOUT mode enabled",
-            )],
-            parse: Some(|args| {
-                args.option()?;
-                Err(Error::text(
-                    "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
-                     OPTIN or OPTOUT mode enabled",
-                ))
-            }),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|getname",
-            summary: "Shows the connection's name",
-            reply: "Bulk string, or nil if it has none.",
-            example: &[("CLIENT GETNAME", "(nil)")],
-            parse: Some(|_| Ok(Action::Connection(Connection::GetName))),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|getredir",
-            summary: "Says where invalidations go: nowhere, as there is no tracking",
-            reply: "Integer: -1.",
-            example: &[("CLIENT GETREDIR", "(integer) -1")],
-            parse: Some(|_| Ok(Action::Connection(Connection::GetRedir))),
-            ..OWN
-        },
-        help("client|help", Group::Connection),
-        CommandSpec {
-            name: "client|id",
-            summary: "Shows the connection's number, which no other connection ever has",
-            reply: "Integer.",
-            example: &[("CLIENT ID", "(integer) 3")],
-            parse: Some(|_| Ok(Action::Connection(Connection::Id))),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|info",
-            summary: "Shows the connection as CLIENT LIST does",
-            reply: "Text: one line of CLIENT LIST.",
-            tips: &["nondeterministic_output"],
-            example: &[(
-                "CLIENT INFO",
-                "id=3 addr=127.0.0.1:50418 laddr=127.0.0.1:6379 fd=12 name= ...",
-            )],
-            parse: Some(|_| Ok(Action::Connection(Connection::Info))),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|kill",
-            summary: "Closes connections",
-            arguments: &[Argument::one_of(
-                "which",
-                &[
-                    Argument::new("addr", Kind::Bytes).shown("ip:port"),
-                    Argument::one_of(
-                        "filter",
-                        &[
-                            Argument::option("ID", "client-id", Kind::Integer),
-                            KINDS,
-                            Argument::option("USER", "username", Kind::Bytes),
-                            Argument::option("ADDR", "addr", Kind::Bytes).shown("ip:port"),
-                            Argument::option("LADDR", "laddr", Kind::Bytes).shown("ip:port"),
-                            Argument::one_of(
-                                "skipme",
-                                &[Argument::word("yes", "YES"), Argument::word("no", "NO")],
-                            )
-                            .after("SKIPME")
-                            .optional()
-                            .about("Spare this connection. Default yes."),
-                            Argument::option("MAXAGE", "maxage", Kind::Integer)
-                                .shown("seconds")
-                                .about("Only those connected for at least so long."),
-                        ],
-                    )
-                    .multiple(),
-                ],
-            )],
-            reply: "Integer: how many were closed. With an address alone: `OK`, or an error if there is none.",
-            notes: "All filters must hold. A job handed to a waiting connection that is closed before the \
-                    reply left goes back to its place.",
-            example: &[("CLIENT KILL ID 999999", "(integer) 0")],
-            parse: Some(parse_kill),
-            ..OTHERS
-        },
-        CommandSpec {
-            name: "client|list",
-            summary: "Shows all connections",
-            arguments: &[
-                KINDS,
-                Argument::new("client-id", Kind::Integer).after("ID").multiple().optional(),
-            ],
-            tips: &["nondeterministic_output"],
-            reply: "Text: a line for each, fields `name=value` parted by blanks.",
-            example: &[("CLIENT LIST ID 999999", "")],
-            parse: Some(parse_list),
-            ..OTHERS
-        },
-        CommandSpec {
-            name: "client|no-evict",
-            summary: "Notes that the connection should not be closed for its memory",
-            arguments: &[Argument::one_of("enabled", ON_OFF)],
-            flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-            reply: "Simple string: `OK`.",
-            example: &[("CLIENT NO-EVICT on", "OK")],
-            parse: Some(|args| {
-                let on = args.option()? == Some("ON");
-                Ok(Action::Connection(Connection::NoEvict(on)))
-            }),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|no-touch",
-            summary: "Notes that the connection's commands should not touch what they read",
-            arguments: &[Argument::one_of("enabled", ON_OFF)],
-            reply: "Simple string: `OK`. When a queue was last read is not recorded anyway.",
-            example: &[("CLIENT NO-TOUCH on", "OK")],
-            parse: Some(|args| {
-                let on = args.option()? == Some("ON");
-                Ok(Action::Connection(Connection::NoTouch(on)))
-            }),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|pause",
-            summary: "Keeps all clients' commands back for a while",
-            complexity: "O(1)",
-            arguments: &[
-                Argument::new("timeout", Kind::Integer).shown("milliseconds"),
+            ))
+        }),
+    row("client|getname", "Shows the connection's name", OWN)
+        .reply("Bulk string, or nil if it has none.")
+        .example(&[("CLIENT GETNAME", "(nil)")])
+        .parse(|_| Ok(Action::Connection(Connection::GetName))),
+    row(
+        "client|getredir",
+        "Shows where invalidations go: nowhere, because there is no tracking",
+        OWN,
+    )
+    .reply("Integer: -1.")
+    .example(&[("CLIENT GETREDIR", "(integer) -1")])
+    .parse(|_| Ok(Action::Connection(Connection::GetRedir))),
+    help("client|help", Group::Connection),
+    row("client|id", "Shows the connection's number, which no other connection ever has", OWN)
+        .reply("Integer.")
+        .example(&[("CLIENT ID", "(integer) 3")])
+        .parse(|_| Ok(Action::Connection(Connection::Id))),
+    row("client|info", "Shows the connection as CLIENT LIST does", OWN)
+        .reply("Text: one line of CLIENT LIST.")
+        .tips(&["nondeterministic_output"])
+        .example(&[(
+            "CLIENT INFO",
+            "id=3 addr=127.0.0.1:50418 laddr=127.0.0.1:6379 fd=12 name= ...",
+        )])
+        .parse(|_| Ok(Action::Connection(Connection::Info))),
+    row("client|kill", "Closes connections", OTHERS)
+        .arguments(&[Argument::one_of(
+            "which",
+            &[
+                Argument::new("addr", ArgumentKind::Bytes).shown("ip:port"),
                 Argument::one_of(
-                    "mode",
+                    "filter",
                     &[
-                        Argument::word("write", "WRITE").about("Those that write, and PUBLISH."),
-                        Argument::word("all", "ALL").about("All but CLIENT UNPAUSE. The default."),
+                        Argument::option("ID", "client-id", ArgumentKind::Integer),
+                        KINDS,
+                        Argument::option("USER", "username", ArgumentKind::Bytes),
+                        Argument::option("ADDR", "addr", ArgumentKind::Bytes).shown("ip:port"),
+                        Argument::option("LADDR", "laddr", ArgumentKind::Bytes).shown("ip:port"),
+                        Argument::one_of(
+                            "skipme",
+                            &[Argument::word("yes", "YES"), Argument::word("no", "NO")],
+                        )
+                        .after("SKIPME")
+                        .optional()
+                        .about("Spare this connection. Default yes."),
+                        Argument::option("MAXAGE", "maxage", ArgumentKind::Integer)
+                            .shown("seconds")
+                            .about("Only connections that are at least this old."),
                     ],
                 )
-                .optional(),
+                .multiple(),
             ],
-            reply: "Simple string: `OK`.",
-            notes: "Meanwhile nothing changes: no job falls due or is handed over, no lease ends. What was due \
-                    happens when the pause is over; a lease that would have ended in it is extended by as \
-                    much as was left of it. Consumers that wait can still time out. Another PAUSE takes \
-                    the place of the one before.",
-            example: &[("CLIENT PAUSE 100 WRITE", "OK")],
-            parse: Some(parse_pause),
-            ..OTHERS
-        },
-        CommandSpec {
-            name: "client|reply",
-            summary: "Says whether commands are answered",
-            arguments: &[Argument::one_of(
+        )])
+        .reply("Integer: how many were closed. With only an address: `OK`, or an error if there is no such \
+                connection.")
+        .notes("All filters must match. A job handed to a waiting connection that is closed before its reply was \
+                sent goes back to its place.")
+        .example(&[("CLIENT KILL ID 999999", "(integer) 0")])
+        .parse(parse_kill),
+    row("client|list", "Shows all connections", OTHERS)
+        .arguments(&[
+            KINDS,
+            Argument::new("client-id", ArgumentKind::Integer).after("ID").multiple().optional(),
+        ])
+        .tips(&["nondeterministic_output"])
+        .reply("Text: a line for each, with fields `name=value` separated by spaces.")
+        .example(&[("CLIENT LIST ID 999999", "")])
+        .parse(parse_list),
+    row("client|no-evict", "Asks that the connection is not closed for its memory", OWN)
+        .arguments(&[Argument::one_of("enabled", ON_OFF)])
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+        .reply("Simple string: `OK`.")
+        .example(&[("CLIENT NO-EVICT on", "OK")])
+        .parse(|args| {
+            let on = args.option()? == Some("ON");
+            Ok(Action::Connection(Connection::NoEvict(on)))
+        }),
+    row(
+        "client|no-touch",
+        "Asks that the connection's commands do not touch what they read",
+        OWN,
+    )
+    .arguments(&[Argument::one_of("enabled", ON_OFF)])
+    .reply("Simple string: `OK`. The last access of a queue is not recorded anyway.")
+    .example(&[("CLIENT NO-TOUCH on", "OK")])
+    .parse(|args| {
+        let on = args.option()? == Some("ON");
+        Ok(Action::Connection(Connection::NoTouch(on)))
+    }),
+    row("client|pause", "Holds back all clients' commands for a while", OTHERS)
+        .complexity("O(1)")
+        .arguments(&[
+            Argument::new("timeout", ArgumentKind::Integer).shown("milliseconds"),
+            Argument::one_of(
                 "mode",
                 &[
-                    Argument::word("on", "ON"),
-                    Argument::word("off", "OFF").about("None is, until ON."),
-                    Argument::word("skip", "SKIP").about("The next one is not."),
+                    Argument::word("write", "WRITE").about("Commands that write, and PUBLISH."),
+                    Argument::word("all", "ALL")
+                        .about("All commands except CLIENT UNPAUSE. The default."),
                 ],
-            )],
-            flags: &[Flag::NoScript, Flag::NoMulti, Flag::Loading, Flag::Stale],
-            reply: "Simple string: `OK` for ON; nothing for OFF and SKIP. Messages of channels, and what tells of \
-                    subscriptions, come all the same.",
-            example: &[("CLIENT REPLY ON", "OK")],
-            parse: Some(|args| {
-                let mode = match args.option()? {
-                    Some("OFF") => ReplyMode::Off,
-                    Some("SKIP") => ReplyMode::Skip,
-                    _ => ReplyMode::On,
-                };
-                Ok(Action::Connection(Connection::Reply(mode)))
-            }),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|setinfo",
-            summary: "Notes the client library and its version",
-            arguments: &[Argument::one_of(
-                "attr",
+            )
+            .optional(),
+        ])
+        .reply("Simple string: `OK`.")
+        .notes("Time stops meanwhile: no job falls due or is handed over, no lease ends. Due events happen when \
+                the pause is over; a lease that would have ended during the pause is extended by the time it had \
+                left. Waiting consumers can still time out. Another PAUSE replaces the previous one.")
+        .example(&[("CLIENT PAUSE 100 WRITE", "OK")])
+        .parse(parse_pause),
+    row("client|reply", "Turns replies on or off", OWN)
+        .arguments(&[Argument::one_of(
+            "mode",
+            &[
+                Argument::word("on", "ON"),
+                Argument::word("off", "OFF").about("No replies until ON."),
+                Argument::word("skip", "SKIP").about("No reply to the next command."),
+            ],
+        )])
+        .flags(&[Flag::NoScript, Flag::NoMulti, Flag::Loading, Flag::Stale])
+        .reply("Simple string: `OK` for ON; nothing for OFF and SKIP. Messages of channels and confirmations of \
+                subscriptions are still sent.")
+        .example(&[("CLIENT REPLY ON", "OK")])
+        .parse(|args| {
+            let mode = match args.option()? {
+                Some("OFF") => ReplyMode::Off,
+                Some("SKIP") => ReplyMode::Skip,
+                _ => ReplyMode::On,
+            };
+            Ok(Action::Connection(Connection::Reply(mode)))
+        }),
+    row("client|setinfo", "Records the client library and its version", OWN)
+        .arguments(&[Argument::one_of(
+            "attr",
+            &[
+                Argument::new("libname", ArgumentKind::Bytes).after("LIB-NAME"),
+                Argument::new("libver", ArgumentKind::Bytes).after("LIB-VER"),
+            ],
+        )])
+        .reply("Simple string: `OK`.")
+        .notes("Each is visible ASCII without spaces, at most 1,024 bytes.")
+        .example(&[("CLIENT SETINFO LIB-NAME mylib", "OK")])
+        .parse(parse_setinfo),
+    row("client|setname", "Gives the connection a name", OWN)
+        .arguments(&[Argument::new("connection-name", ArgumentKind::Bytes)
+            .about("Visible ASCII without spaces, at most 1,024 bytes; empty for none.")])
+        .reply("Simple string: `OK`.")
+        .example(&[("CLIENT SETNAME worker-1", "OK")])
+        .parse(|args| {
+            let name = check_client_name(args.word("connection-name")?)?;
+            Ok(Action::Connection(Connection::SetName(name)))
+        }),
+    row("client|tracking", "Refused: there is no tracking of keys", OWN)
+        .arguments(&[
+            Argument::one_of("status", ON_OFF),
+            Argument::new("option", ArgumentKind::Bytes).optional().multiple(),
+        ])
+        .reply("An error for ON; `OK` for OFF.")
+        .example(&[("CLIENT TRACKING on", "(error) ERR CLIENT TRACKING is not supported")])
+        .parse(|args| match args.option()? {
+            Some("OFF") => Ok(Action::Connection(Connection::TrackingOff)),
+            _ => Err(Error::text("ERR CLIENT TRACKING is not supported")),
+        }),
+    row("client|trackinginfo", "Shows the connection's tracking: off", OWN)
+        .reply("Map (in RESP2 a flat array): `flags`, `redirect`, `prefixes`.")
+        .example(&[(
+            "CLIENT TRACKINGINFO",
+            "1) \"flags\"\n2) 1) \"off\"\n3) \"redirect\"\n4) (integer) -1\n5) \"prefixes\"\n6) (empty array)",
+        )])
+        .parse(|_| Ok(Action::Connection(Connection::TrackingInfo))),
+    row("client|unblock", "Releases a waiting connection", OWN)
+        .arguments(&[
+            Argument::new("client-id", ArgumentKind::Integer),
+            Argument::one_of(
+                "reply",
                 &[
-                    Argument::new("libname", Kind::Bytes).after("LIB-NAME"),
-                    Argument::new("libver", Kind::Bytes).after("LIB-VER"),
+                    Argument::word("timeout", "TIMEOUT")
+                        .about("As if its timeout were over. The default."),
+                    Argument::word("error", "ERROR").about("With the error class `UNBLOCKED`."),
                 ],
-            )],
-            reply: "Simple string: `OK`.",
-            notes: "Each is visible ASCII without blanks, at most 1,024 bytes.",
-            example: &[("CLIENT SETINFO LIB-NAME mylib", "OK")],
-            parse: Some(parse_setinfo),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|setname",
-            summary: "Gives the connection a name",
-            arguments: &[Argument::new("connection-name", Kind::Bytes)
-                .about("Visible ASCII without blanks, at most 1,024 bytes; empty for none.")],
-            reply: "Simple string: `OK`.",
-            example: &[("CLIENT SETNAME worker-1", "OK")],
-            parse: Some(|args| {
-                let name = check_client_name(args.word("connection-name")?)?;
-                Ok(Action::Connection(Connection::SetName(name)))
-            }),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|tracking",
-            summary: "Refused: there is no tracking of keys",
-            arguments: &[
-                Argument::one_of("status", ON_OFF),
-                Argument::new("option", Kind::Bytes).optional().multiple(),
-            ],
-            reply: "An error for ON; `OK` for OFF, as it is off.",
-            example: &[("CLIENT TRACKING on", "(error) ERR CLIENT TRACKING is not supported")],
-            parse: Some(|args| match args.option()? {
-                Some("OFF") => Ok(Action::Connection(Connection::TrackingOff)),
-                _ => Err(Error::text("ERR CLIENT TRACKING is not supported")),
-            }),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|trackinginfo",
-            summary: "Shows the connection's tracking: off",
-            reply: "Map (in RESP2 a flat array): `flags`, `redirect`, `prefixes`.",
-            example: &[(
-                "CLIENT TRACKINGINFO",
-                "1) \"flags\"\n2) 1) \"off\"\n3) \"redirect\"\n4) (integer) -1\n5) \"prefixes\"\n6) (empty array)",
-            )],
-            parse: Some(|_| Ok(Action::Connection(Connection::TrackingInfo))),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|unblock",
-            summary: "Releases a waiting connection",
-            arguments: &[
-                Argument::new("client-id", Kind::Integer),
-                Argument::one_of(
-                    "reply",
-                    &[
-                        Argument::word("timeout", "TIMEOUT")
-                            .about("As if its timeout were over. The default."),
-                        Argument::word("error", "ERROR").about("With the error class `UNBLOCKED`."),
-                    ],
-                )
-                .optional(),
-            ],
-            flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-            complexity: "O(N) where N is the number of queues it waits for",
-            reply: "Integer: 1, or 0 if it does not wait.",
-            example: &[("CLIENT UNBLOCK 999999", "(integer) 0")],
-            parse: Some(parse_unblock),
-            ..OWN
-        },
-        CommandSpec {
-            name: "client|unpause",
-            summary: "Ends CLIENT PAUSE",
-            complexity: "O(N) where N is the number of clients kept back",
-            reply: "Simple string: `OK`.",
-            example: &[("CLIENT UNPAUSE", "OK")],
-            parse: Some(|_| Ok(Action::Clients(Clients::Unpause))),
-            ..OTHERS
-        },
-    ],
-    ..OWN
-}];
+            )
+            .optional(),
+        ])
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+        .complexity("O(N) where N is the number of queues it waits for")
+        .reply("Integer: 1, or 0 if it was not waiting.")
+        .example(&[("CLIENT UNBLOCK 999999", "(integer) 0")])
+        .parse(parse_unblock),
+    row("client|unpause", "Ends CLIENT PAUSE", OTHERS)
+        .complexity("O(N) where N is the number of clients held back")
+        .reply("Simple string: `OK`.")
+        .example(&[("CLIENT UNPAUSE", "OK")])
+        .parse(|_| Ok(Action::Clients(Clients::Unpause))),
+])];
 
 fn parse_kill<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     if args.left() == 1 {

@@ -1,99 +1,90 @@
-//! DELAY.CLUSTER: the nodes that hold the same jobs, and who is one of them.
+//! DELAY.CLUSTER: the nodes that hold the same jobs, and changes of the members.
 
 use crate::command::family::help::help;
-use crate::command::spec::action::{Action, Membership, Server};
+use crate::command::spec::action::{Action, Membership, ServerRequest};
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{CommandSpec, Flag, Group};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{CommandSpec, Flag, Group, row};
 use crate::error::Error;
 
-const NAME: Argument = Argument::new("name", Kind::Bytes);
+const NAME: Argument = Argument::new("name", ArgumentKind::Bytes);
 
 /// To be said to the leader.
-const CHANGE: CommandSpec = CommandSpec {
-    complexity: "O(N) where N is the number of nodes",
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
-    reply: "Simple string: `OK` when it has begun; DELAY.CLUSTER shows how it goes.",
-    ..CommandSpec::BASE
-};
+const CHANGE: CommandSpec = CommandSpec::BASE
+    .complexity("O(N) where N is the number of nodes")
+    .flags(&[Flag::Admin, Flag::NoScript, Flag::Stale])
+    .reply("Simple string: `OK` when it has begun; DELAY.CLUSTER shows the progress.");
 
-pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
-    name: "delay.cluster",
-    summary: "Shows the nodes of the cluster: who leads, who follows, and how far behind",
-    complexity: "O(N) where N is the number of nodes",
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    tips: &["nondeterministic_output"],
-    reply: "Array, for each node in the order of their names a map (in RESP2 a flat array): `name`, `id`, `role` \
-            (`leader`, `follower`; `learner` for one without a vote, `invited` for one that is to be taken in, `removed` for one that has left), `state`, `client` and `peer` (where clients \
-            and other nodes reach it), `index` (how much of the log it has) and `behind` (entries that the leader \
-            has beyond that), and `holds` (on the leader, once DELAY.CLUSTER VERIFY was said: `running`, `same at` an index, \
-            `DIFFERS at` an index, `not known:` and why), and `health`: `well`, or why the node is not to lead (`disk-hangs`, `disk-full`, \
-            `disk-slow`: its syncs take several times as long as those of others, `stands-still`: its process does). The states: `online`; `forming` and `loading` (this node, which does not answer for \
-            jobs yet); `base` (it needs more than the leader's log has); `unreachable`. What only the leader knows of \
-            another node is nil elsewhere, and so is what is not known of one that is invited, and `missing`. An error if the server is in no cluster.",
-    example: &[("DELAY.CLUSTER", "(error) ERR this server runs alone: cluster-node is not set")],
-    parse: Some(|_| Ok(Action::Server(Server::Cluster))),
-    subcommands: &[
-        CommandSpec {
-            name: "delay.cluster|add",
-            summary: "Takes a node into the cluster",
-            arguments: &[
-                NAME.about("Its `cluster-node`."),
-                Argument::new("address", Kind::Bytes)
-                    .about("host:port where other nodes reach it, its `cluster-port`."),
-            ],
-            notes: "To be sent to the leader. The node is started with an empty folder and with a `cluster-nodes` that has \
-                    itself and members, before or after. It is sent all there is, and when it has that it gets a vote. All \
-                    members have to be there. Again with another address: that one counts.",
-            example: &[(
-                "DELAY.CLUSTER ADD n4 10.0.0.4:19248",
-                "(error) ERR this server runs alone: cluster-node is not set",
-            )],
-            parse: Some(parse_add),
-            ..CHANGE
-        },
-        help("delay.cluster|help", Group::Delay),
-        CommandSpec {
-            name: "delay.cluster|remove",
-            summary: "Takes a node out of the cluster",
-            arguments: &[NAME.about("Its `cluster-node`.")],
-            notes: "To be sent to the leader, which cannot remove itself: FAILOVER comes first. Refused where fewer than a \
-                    majority of those that stay can be reached. What the node has on its disk stays there; it does not come \
-                    back with it. An invitation is taken back.",
-            example: &[(
-                "DELAY.CLUSTER REMOVE n4",
-                "(error) ERR this server runs alone: cluster-node is not set",
-            )],
-            parse: Some(parse_remove),
-            ..CHANGE
-        },
-        CommandSpec {
-            name: "delay.cluster|verify",
-            summary: "Compares what all nodes hold",
-            complexity: "O(N) where N is the number of jobs, beside the work of all nodes: each writes a base",
-            notes: "To be sent to the leader. Each node sums up all its jobs as of the same index, as it writes a base of them: \
-                    nobody waits for that. DELAY.CLUSTER shows what came of it as `holds`, and the log tells it. A node that \
-                    holds something else has a damaged memory or disk, or met a bug: take it out, and in again with an \
-                    empty folder.",
-            example: &[(
-                "DELAY.CLUSTER VERIFY",
-                "(error) ERR this server runs alone: cluster-node is not set",
-            )],
-            parse: Some(|args| args.end_or_arity().map(|()| Action::Server(Server::Verify))),
-            ..CHANGE
-        },
-    ],
-    ..CommandSpec::BASE
-}];
+pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
+    "delay.cluster",
+    "Shows the nodes of the cluster: the leader, the followers, and how far they are behind",
+    CommandSpec::BASE,
+)
+.complexity("O(N) where N is the number of nodes")
+.flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+.tips(&["nondeterministic_output"])
+.reply("Array, for each node in the order of their names a map (in RESP2 a flat array): `name`, `id`, `role` \
+        (`leader`, `follower`; `learner` without a vote yet, `invited` before it has connected, `removed` after \
+        it has left), `state`, `client` and `peer` (where clients and other nodes reach it), `index` (how much \
+        of the log it has), `behind` (how many more entries the leader has), `holds` (on the leader, after \
+        DELAY.CLUSTER VERIFY: `running`, `same at` an index, `DIFFERS at` an index, `not known:` and why), and \
+        `health`: `well`, or why the node should not lead (`disk-hangs`, `disk-full`, `disk-slow`: its syncs \
+        take several times as long as the others', `stands-still`: its process stalls). The states: `online`; \
+        `forming` and `loading` (this node, which does not serve jobs yet); `base` (it needs more than the \
+        leader's log has); `unreachable`; `missing`. Fields that this node does not know are nil. An error if \
+        the server is not in a cluster.")
+.example(&[(
+    "DELAY.CLUSTER",
+    "(error) ERR this is a standalone server: cluster-node is not set",
+)])
+.parse(|_| Ok(Action::Server(ServerRequest::Cluster)))
+.subcommands(&[
+    row("delay.cluster|add", "Adds a node to the cluster", CHANGE)
+        .arguments(&[
+            NAME.about("Its `cluster-node`."),
+            Argument::new("address", ArgumentKind::Bytes)
+                .about("host:port where other nodes reach it, its `cluster-port`."),
+        ])
+        .notes("Send it to the leader. Start the node before or after, with an empty folder and a \
+                `cluster-nodes` that contains itself and members. It receives all data, and then gets a vote. \
+                All members must be online. If sent again, the last address counts.")
+        .example(&[(
+            "DELAY.CLUSTER ADD n4 10.0.0.4:19248",
+            "(error) ERR this is a standalone server: cluster-node is not set",
+        )])
+        .parse(parse_add),
+    help("delay.cluster|help", Group::Delay),
+    row("delay.cluster|remove", "Removes a node from the cluster", CHANGE)
+        .arguments(&[NAME.about("Its `cluster-node`.")])
+        .notes("Send it to the leader, which cannot remove itself: run FAILOVER first. Refused if less than a \
+                majority of the remaining nodes can be reached. The data on the node's disk stays there, but it \
+                cannot come back with it. Also revokes an invitation.")
+        .example(&[(
+            "DELAY.CLUSTER REMOVE n4",
+            "(error) ERR this is a standalone server: cluster-node is not set",
+        )])
+        .parse(parse_remove),
+    row("delay.cluster|verify", "Compares the data of all nodes", CHANGE)
+        .complexity("O(N) where N is the number of jobs, in the background of all nodes: each writes a base")
+        .notes("Send it to the leader. Each node computes a checksum of all its jobs as of the same index, while \
+                it writes a base of them; clients do not wait for that. DELAY.CLUSTER shows the result as \
+                `holds`, and the log reports it. A node that differs has damaged memory or a damaged disk, or \
+                met a bug: remove it, and add it again with an empty folder.")
+        .example(&[(
+            "DELAY.CLUSTER VERIFY",
+            "(error) ERR this is a standalone server: cluster-node is not set",
+        )])
+        .parse(|args| args.end_or_arity().map(|()| Action::Server(ServerRequest::Verify))),
+])];
 
 fn parse_add<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (name, address) = (args.word("name")?, args.word("address")?);
     args.end_or_arity()?;
-    Ok(Action::Server(Server::Members(Membership::Add { name, address })))
+    Ok(Action::Server(ServerRequest::Members(Membership::Add { name, address })))
 }
 
 fn parse_remove<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let name = args.word("name")?;
     args.end_or_arity()?;
-    Ok(Action::Server(Server::Members(Membership::Remove(name))))
+    Ok(Action::Server(ServerRequest::Members(Membership::Remove(name))))
 }

@@ -1,114 +1,87 @@
-//! The connection itself: which protocol, which database, who speaks.
+//! The connection itself: protocol, database, user.
 
 use crate::command::read::number;
 use crate::command::spec::action::{Action, Connection, Hello};
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{CommandSpec, Flag, Group};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{CommandSpec, Flag, Group, row};
 use crate::error::{Error, Shown};
 use crate::ids::{DATABASES, Db};
 use crate::limits::CLIENT_NAME_BYTES_MAX;
 use crate::resp::Protocol;
 
-const CONNECTION: CommandSpec = CommandSpec {
-    group: Group::Connection,
-    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
-    ..CommandSpec::BASE
-};
+const CONNECTION: CommandSpec =
+    CommandSpec::BASE.group(Group::Connection).flags(&[Flag::Loading, Flag::Stale, Flag::Fast]);
 
 const EARLY: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth];
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "auth",
-        summary: "Says who is speaking",
-        arguments: &[
-            Argument::new("username", Kind::Bytes).optional(),
-            Argument::new("password", Kind::Bytes),
-        ],
-        flags: EARLY,
-        reply: "Simple string: `OK`. The error class `WRONGPASS` if the name or the password is wrong; the connection stays who it was.",
-        notes: "Without a name: the user `default`; an error if that needs no password, as in Redis. A connection \
-                that has tried ten wrong passwords is closed. Before a needed AUTH all other commands but HELLO, \
-                QUIT and RESET answer `NOAUTH`, and a request may have 10 arguments of 16 KiB.",
-        example: &[("AUTH default secret", "OK")],
-        parse: Some(parse_auth),
-        ..CONNECTION
-    },
-    CommandSpec {
-        name: "echo",
-        summary: "Answers with the message",
-        arguments: &[Argument::new("message", Kind::Bytes)],
-        reply: "Bulk string: the message.",
-        example: &[("ECHO hello", "\"hello\"")],
-        parse: Some(|args| Ok(Action::Connection(Connection::Echo(args.word("message")?)))),
-        ..CONNECTION
-    },
-    CommandSpec {
-        name: "hello",
-        summary: "Chooses the protocol and introduces both sides",
-        arguments: &[
-            Argument::new("protover", Kind::Integer).optional().about("2 or 3."),
+    row("auth", "Logs in", CONNECTION)
+        .arguments(&[
+            Argument::new("username", ArgumentKind::Bytes).optional(),
+            Argument::new("password", ArgumentKind::Bytes),
+        ])
+        .flags(EARLY)
+        .reply("Simple string: `OK`. The error class `WRONGPASS` if the name or the password is wrong; the \
+                connection's user does not change.")
+        .notes("Without a name: the user `default`; an error if that has no password, as in Redis. After ten wrong \
+                passwords the connection is closed. If a password is required, all commands except AUTH, HELLO, QUIT \
+                and RESET answer `NOAUTH` until then, and a request may have 10 arguments of 16 KiB.")
+        .example(&[("AUTH default secret", "OK")])
+        .parse(parse_auth),
+    row("echo", "Answers with the message", CONNECTION)
+        .arguments(&[Argument::new("message", ArgumentKind::Bytes)])
+        .reply("Bulk string: the message.")
+        .example(&[("ECHO hello", "\"hello\"")])
+        .parse(|args| Ok(Action::Connection(Connection::Echo(args.word("message")?)))),
+    row("hello", "Chooses the protocol and introduces both sides", CONNECTION)
+        .arguments(&[
+            Argument::new("protover", ArgumentKind::Integer).optional().about("2 or 3."),
             Argument::block(
                 "auth",
-                &[Argument::new("username", Kind::Bytes), Argument::new("password", Kind::Bytes)],
+                &[
+                    Argument::new("username", ArgumentKind::Bytes),
+                    Argument::new("password", ArgumentKind::Bytes),
+                ],
             )
             .after("AUTH")
             .optional(),
-            Argument::option("SETNAME", "clientname", Kind::Bytes)
+            Argument::option("SETNAME", "clientname", ArgumentKind::Bytes)
                 .about("The connection's name, as with CLIENT SETNAME."),
-        ],
-        flags: EARLY,
-        reply: "Map (in RESP2 a flat array): `server`, `version`, `proto`, `id`, `mode`, `role`, `modules`.",
-        notes: "Without a version the protocol stays. After an error it stays, too.",
-        example: &[("HELLO 4", "(error) NOPROTO unsupported protocol version")],
-        parse: Some(parse_hello),
-        ..CONNECTION
-    },
-    CommandSpec {
-        name: "ping",
-        summary: "Answers PONG, or with the message",
-        arguments: &[Argument::new("message", Kind::Bytes).optional()],
-        flags: &[Flag::Fast],
-        reply: "Simple string: `PONG`. With a message: bulk string.",
-        example: &[("PING", "PONG"), ("PING hello", "\"hello\"")],
-        parse: Some(|args| {
+        ])
+        .flags(EARLY)
+        .reply("Map (in RESP2 a flat array): `server`, `version`, `proto`, `id`, `mode`, `role`, `modules`.")
+        .notes("Without a version, and after an error, the protocol does not change.")
+        .example(&[("HELLO 4", "(error) NOPROTO unsupported protocol version")])
+        .parse(parse_hello),
+    row("ping", "Answers PONG, or with the message", CONNECTION)
+        .arguments(&[Argument::new("message", ArgumentKind::Bytes).optional()])
+        .flags(&[Flag::Fast])
+        .reply("Simple string: `PONG`. With a message: bulk string.")
+        .example(&[("PING", "PONG"), ("PING hello", "\"hello\"")])
+        .parse(|args| {
             let message = if args.left() > 0 { Some(args.word("message")?) } else { None };
             args.end_or_arity()?;
             Ok(Action::Connection(Connection::Ping(message)))
         }),
-        ..CONNECTION
-    },
-    CommandSpec {
-        name: "quit",
-        summary: "Closes the connection",
-        flags: EARLY,
-        reply: "Simple string: `OK`, then the connection closes. Commands behind it do not run.",
-        example: &[("QUIT", "OK")],
-        parse: Some(|_| Ok(Action::Connection(Connection::Quit))),
-        ..CONNECTION
-    },
-    CommandSpec {
-        name: "reset",
-        summary: "Makes the connection as new",
-        flags: EARLY,
-        reply: "Simple string: `RESET`.",
-        notes: "RESP2, database 0, no name, no transaction, the user `default`, who may have to say AUTH again; \
-                leases that are `BOUND` to it end.",
-        example: &[("RESET", "RESET")],
-        parse: Some(|_| Ok(Action::Connection(Connection::Reset))),
-        ..CONNECTION
-    },
-    CommandSpec {
-        name: "select",
-        summary: "Chooses the database",
-        arguments: &[Argument::new("index", Kind::Integer).about("0 to 15.")],
-        reply: "Simple string: `OK`.",
-        notes: "Queues of the same name in different databases have nothing in common.",
-        example: &[("SELECT 0", "OK")],
-        parse: Some(parse_select),
-        ..CONNECTION
-    },
+    row("quit", "Closes the connection", CONNECTION)
+        .flags(EARLY)
+        .reply("Simple string: `OK`, then the connection closes. Later commands of the pipeline do not run.")
+        .example(&[("QUIT", "OK")])
+        .parse(|_| Ok(Action::Connection(Connection::Quit))),
+    row("reset", "Resets the connection to its initial state", CONNECTION)
+        .flags(EARLY)
+        .reply("Simple string: `RESET`.")
+        .notes("RESP2, database 0, no name, no transaction, the user `default` (AUTH may be required again); its \
+                `BOUND` leases end.")
+        .example(&[("RESET", "RESET")])
+        .parse(|_| Ok(Action::Connection(Connection::Reset))),
+    row("select", "Chooses the database", CONNECTION)
+        .arguments(&[Argument::new("index", ArgumentKind::Integer).about("0 to 15.")])
+        .reply("Simple string: `OK`.")
+        .notes("Queues of the same name in different databases are independent.")
+        .example(&[("SELECT 0", "OK")])
+        .parse(parse_select),
 ];
 
 fn parse_auth<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -161,7 +134,7 @@ fn parse_select<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     }
 }
 
-/// What a connection says of itself is kept as long as it is there.
+/// A connection's own information is kept as long as the connection.
 pub(super) fn check_length(what: &str, text: &[u8]) -> Result<(), Error> {
     if text.len() > CLIENT_NAME_BYTES_MAX {
         let bytes = text.len();
@@ -172,7 +145,7 @@ pub(super) fn check_length(what: &str, text: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A connection's name is shown in CLIENT LIST, whose fields are parted by blanks.
+/// A connection's name is shown in CLIENT LIST, whose fields are separated by spaces.
 pub(super) fn check_client_name(name: &[u8]) -> Result<&[u8], Error> {
     check_length("client name", name)?;
     if is_plain(name) {

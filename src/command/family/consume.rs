@@ -3,148 +3,136 @@
 use crate::command::family::produce::{PRIORITY, QUEUE, WHEN};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
 use crate::engine::model::request::{Nack, Request, Reserve};
 use crate::error::Error;
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 
-/// A job's id.
-pub(super) const ID: Argument = Argument::new("id", Kind::Id);
+pub(super) const ID: Argument = Argument::new("id", ArgumentKind::Id);
 
 const QUEUES: Argument =
-    Argument::new("queue", Kind::Key).multiple().about("Looked at in this order.");
+    Argument::new("queue", ArgumentKind::Key).multiple().about("Tried in this order.");
 
-const TOKEN: Argument = Argument::new("token", Kind::Token)
+const TOKEN: Argument = Argument::new("token", ArgumentKind::Token)
     .about("The fencing token of the delivery: decimal digits, at most 63 bits.");
 
-const TIMEOUT: Argument = Argument::new("timeout", Kind::Timeout).about(
-    "Seconds to wait for the first job, decimals allowed, rounded up to the ms; 0 waits for ever, \
-     `NOWAIT` not at all.",
+const TIMEOUT: Argument = Argument::new("timeout", ArgumentKind::Timeout).about(
+    "Seconds to wait for the first job, decimals allowed, rounded up to the ms; 0 waits forever, `NOWAIT` returns at \
+     once.",
 );
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "delay.pop",
-        summary: "Takes the next ready job, at most once; waits for one",
-        complexity: "O(N) where N is the number of queues",
-        arguments: &[QUEUES, TIMEOUT],
-        flags: &[Flag::Write, Flag::Blocking, Flag::NoScript],
-        keys: Keys::Range { first: 1, last: -2 },
-        access: Access::Take,
-        reply: "Array: queue, id, body. Nil when the timeout is over.",
-        notes: "The job is gone once it was handed over. **A client that gives up waiting but keeps its connection \
-                loses the job it is handed next; DELAY.RESERVE does not.** Inside MULTI it never waits.",
-        example: &[
+    row("delay.pop", "Takes the next ready job, at most once, or waits for one", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of queues")
+        .arguments(&[QUEUES, TIMEOUT])
+        .flags(&[Flag::Write, Flag::Blocking, Flag::NoScript])
+        .keys(KeyPositions::Range { first: 1, last: -2 })
+        .access(Access::Take)
+        .reply("Array: queue, id, body. Nil after the timeout.")
+        .notes("The job is gone once it was handed over. **A client that gives up waiting but keeps its connection \
+                loses the next job; with DELAY.RESERVE it does not.** Inside MULTI it never waits.")
+        .example(&[
             ("DELAY.ADD mail 0ms hello ID m1", "\"m1\""),
             ("DELAY.POP mail 5", "1) \"mail\"\n2) \"m1\"\n3) \"hello\""),
             ("DELAY.POP mail NOWAIT", "(nil)"),
-        ],
-        parse: Some(parse_pop),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.reserve",
-        summary: "Leases ready jobs, at least once; waits for the first",
-        complexity: "O(N+M) where N is the number of queues and M the number of jobs",
-        arguments: &[
-            TIMEOUT,
-            Argument::new("numqueues", Kind::Integer).about("1 to 10000."),
-            QUEUES,
-            Argument::option("COUNT", "count", Kind::Integer)
-                .shown("n")
-                .about(
-                    "The most jobs to take, 1 to 10000; never waited for. Default 1. The job whose body \
-                     crosses 4 MiB in all is the last of its reply.",
-                ),
-            Argument::option("LEASE", "lease", Kind::Duration)
-                .shown("duration")
-                .about("1ms to `max-lease` (24h). Default: the job's, else the queue's, else `default-lease` (60s)."),
-            Argument::word("noack", "NOACK")
-                .optional()
-                .about("At most once: the jobs are gone; token empty, lease end 0."),
-            Argument::word("bound", "BOUND")
-                .optional()
-                .about("The leases end when this connection closes."),
-        ],
-        flags: &[Flag::Write, Flag::Blocking, Flag::NoScript],
-        keys: Keys::Counted { at: 2 },
-        access: Access::Take,
-        reply: "Array of jobs, each an array: queue, id, body, token, attempt, due (unix ms), lease end \
-                (unix ms). Nil when the timeout is over. Later versions may append elements to a job.",
-        notes: "The lease counts from the moment the jobs are handed over. A job whose lease runs out is \
-                ready again at its old place. A paused queue and one at its `max-leased` count as empty. \
-                Inside MULTI it never waits.",
-        example: &[
-            ("DELAY.ADD pay 0ms \"notify 7\" ID p7", "\"p7\""),
-            (
-                "DELAY.RESERVE 5 1 pay LEASE 30s",
-                "1) 1) \"pay\"\n   2) \"p7\"\n   3) \"notify 7\"\n   4) \"7549747200000000001\"\n   5) (integer) 1\n   6) (integer) 1800000000000\n   7) (integer) 1800000030000",
+        ])
+        .parse(parse_pop),
+    row(
+        "delay.reserve",
+        "Leases ready jobs, at least once, or waits for the first",
+        CommandSpec::BASE,
+    )
+    .complexity("O(N+M) where N is the number of queues and M the number of jobs")
+    .arguments(&[
+        TIMEOUT,
+        Argument::new("numqueues", ArgumentKind::Integer).about("1 to 10000."),
+        QUEUES,
+        Argument::option("COUNT", "count", ArgumentKind::Integer)
+            .shown("n")
+            .about(
+                "Maximum number of jobs, 1 to 10000; RESERVE takes what is ready and does not wait for more. \
+                 Default 1. The job whose body crosses 4 MiB in all is the last of its reply.",
             ),
-        ],
-        parse: Some(parse_reserve),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.ack",
-        summary: "Says that leased jobs are done",
-        complexity: "O(N) where N is the number of jobs",
-        arguments: &[QUEUE, Argument::block("job", &[ID, TOKEN]).multiple()],
-        flags: &[Flag::Write, Flag::Fast],
-        keys: Keys::Range { first: 1, last: 1 },
-        access: Access::Delete,
-        reply: "Integer: how many were acknowledged.",
-        notes: "A token that is not the newest of its job counts for nothing. When the lease has run out it \
-                stays good for this command until the job's next delivery. Any connection may acknowledge.",
-        example: &[("DELAY.ACK pay p7 7549747200000000001", "(integer) 1")],
-        parse: Some(parse_ack),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.nack",
-        summary: "Says that a leased job failed: it is tried again later, or is dead",
-        arguments: &[
+        Argument::option("LEASE", "lease", ArgumentKind::Duration)
+            .shown("duration")
+            .about("1ms to `max-lease` (24h). Default: the job's, else the queue's, else `default-lease` (60s)."),
+        Argument::word("noack", "NOACK")
+            .optional()
+            .about("At most once: the jobs are gone; token empty, lease end 0."),
+        Argument::word("bound", "BOUND")
+            .optional()
+            .about("The leases end when this connection closes."),
+    ])
+    .flags(&[Flag::Write, Flag::Blocking, Flag::NoScript])
+    .keys(KeyPositions::Counted { at: 2 })
+    .access(Access::Take)
+    .reply("Array of jobs, each an array: queue, id, body, token, attempt, due (unix ms), lease end (unix ms). \
+            Nil after the timeout. Later versions may append elements to a job.")
+    .notes("The lease counts from the moment the jobs are handed over. A job whose lease runs out is \
+            ready again at its old place. A paused queue and one at its `max-leased` count as empty. \
+            Inside MULTI it never waits.")
+    .example(&[
+        ("DELAY.ADD pay 0ms \"notify 7\" ID p7", "\"p7\""),
+        (
+            "DELAY.RESERVE 5 1 pay LEASE 30s",
+            "1) 1) \"pay\"\n   2) \"p7\"\n   3) \"notify 7\"\n   4) \"7549747200000000001\"\n   5) (integer) 1\n   6) (integer) 1800000000000\n   7) (integer) 1800000030000",
+        ),
+    ])
+    .parse(parse_reserve),
+    row("delay.ack", "Acknowledges that leased jobs are done", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of jobs")
+        .arguments(&[QUEUE, Argument::block("job", &[ID, TOKEN]).multiple()])
+        .flags(&[Flag::Write, Flag::Fast])
+        .keys(KeyPositions::Range { first: 1, last: 1 })
+        .access(Access::Delete)
+        .reply("Integer: how many were acknowledged.")
+        .notes("A token that is not the newest of its job is ignored. After the lease has run out, the token stays \
+                valid for this command until the job's next delivery. Any connection may acknowledge.")
+        .example(&[("DELAY.ACK pay p7 7549747200000000001", "(integer) 1")])
+        .parse(parse_ack),
+    row(
+        "delay.nack",
+        "Reports that a leased job failed: it is retried later, or is dead",
+        CommandSpec::BASE,
+    )
+    .arguments(&[
+        QUEUE,
+        ID,
+        TOKEN,
+        Argument { token: Some("IN"), optional: true, ..WHEN },
+        Argument::word("bury", "BURY").optional().about("The job is dead now. Excludes IN and UNCOUNTED."),
+        Argument::word("uncounted", "UNCOUNTED").optional().about(
+            "Gives the attempt back and, without IN, makes the job ready at once at its old place.",
+        ),
+        PRIORITY.about("A new priority."),
+        Argument::option("ERROR", "error", ArgumentKind::Bytes)
+            .shown("text")
+            .about("The reason, kept with the job: the first 1024 bytes, cut between characters of UTF-8. On a \
+                    full disk, and at `maxmemory`, it is not kept."),
+    ])
+    .flags(&[Flag::Write, Flag::Fast])
+    .keys(KeyPositions::Range { first: 1, last: 1 })
+    .access(Access::Update)
+    .reply("Integer: 1, or 0 if the token is not that of a running lease.")
+    .notes("Without `IN` the job's backoff decides when it is retried. After the last attempt the job is dead \
+            whatever `IN` says, unless it is `UNCOUNTED`.")
+    .example(&[("DELAY.NACK pay p7 7549747200000000001 IN 10s ERROR \"503 from bank\"", "(integer) 1")])
+    .parse(parse_nack),
+    row("delay.extend", "Moves the end of a running lease", CommandSpec::BASE)
+        .arguments(&[
             QUEUE,
             ID,
             TOKEN,
-            Argument { token: Some("IN"), optional: true, ..WHEN },
-            Argument::word("bury", "BURY").optional().about("Dead now. Excludes IN and UNCOUNTED."),
-            Argument::word("uncounted", "UNCOUNTED").optional().about(
-                "Gives the attempt back and, without IN, makes the job ready at once at its old place.",
-            ),
-            PRIORITY.about("A new priority."),
-            Argument::option("ERROR", "error", Kind::Bytes)
-                .shown("text")
-                .about("Kept with the job: the first 1024 bytes, of UTF-8 without a cut character at their end. On a full disk, and at `maxmemory`, the job goes back without it."),
-        ],
-        flags: &[Flag::Write, Flag::Fast],
-        keys: Keys::Range { first: 1, last: 1 },
-        access: Access::Update,
-        reply: "Integer: 1, or 0 if the token is not that of a running lease.",
-        notes: "Without `IN` the job's backoff decides. The last attempt makes it dead whatever `IN` says, \
-                unless it is `UNCOUNTED`.",
-        example: &[("DELAY.NACK pay p7 7549747200000000001 IN 10s ERROR \"503 from bank\"", "(integer) 1")],
-        parse: Some(parse_nack),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.extend",
-        summary: "Moves the end of a running lease",
-        arguments: &[
-            QUEUE,
-            ID,
-            TOKEN,
-            Argument::new("duration", Kind::Duration)
+            Argument::new("duration", ArgumentKind::Duration)
                 .about("From now: 1ms to `max-lease` (24h)."),
-        ],
-        flags: &[Flag::Write, Flag::Fast],
-        keys: Keys::Range { first: 1, last: 1 },
-        access: Access::Update,
-        reply: "Integer: the new end of the lease, unix ms. Nil if the token is not that of a running lease.",
-        example: &[("DELAY.EXTEND pay p7 7549747200000000001 1m", "(integer) 1800000060000")],
-        parse: Some(parse_extend),
-        ..CommandSpec::BASE
-    },
+        ])
+        .flags(&[Flag::Write, Flag::Fast])
+        .keys(KeyPositions::Range { first: 1, last: 1 })
+        .access(Access::Update)
+        .reply("Integer: the new end of the lease, unix ms. Nil if the token is not that of a running lease.")
+        .example(&[("DELAY.EXTEND pay p7 7549747200000000001 1m", "(integer) 1800000060000")])
+        .parse(parse_extend),
 ];
 
 fn parse_pop<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -225,12 +213,12 @@ fn parse_extend<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     Ok(Action::Engine(Request::Extend { queue, id, token, lease_ms }))
 }
 
-/// The first `bytes_max` bytes of `text`, or up to three less if they would end inside a character of UTF-8. What is
-/// no UTF-8 up to there is cut at the byte.
+/// The first `bytes_max` bytes of `text`, or up to three fewer if they would end inside a character of UTF-8. Invalid
+/// UTF-8 is cut at the byte.
 fn cut(text: &[u8], bytes_max: usize) -> &[u8] {
     let Some(kept) = text.get(..bytes_max) else { return text };
     let whole = |text: &[u8]| std::str::from_utf8(text).map_or_else(|e| e.valid_up_to(), str::len);
-    // A character that begins before the cut ends three bytes behind it at most.
+    // A character that begins before the cut ends at most three bytes after it.
     let reach = whole(&text[..text.len().min(bytes_max + 3)]);
     if reach > bytes_max { &kept[..whole(kept)] } else { kept }
 }
@@ -254,7 +242,7 @@ mod tests {
         assert_eq!(cut(b"\xff\xe2\x82\xac", 3), b"\xff\xe2\x82");
         assert_eq!(cut(b"a\xe2\x82x", 3), b"a\xe2\x82");
         assert_eq!(cut(b"a\xe2\x82", 2), b"a\xe2");
-        // What is behind the cut does not count.
+        // Bytes after the cut do not count.
         assert_eq!(cut(b"a\xe2\x82\xac\xff", 3), b"a");
     }
 }

@@ -4,101 +4,86 @@ use crate::command::family::consume::ID;
 use crate::command::family::produce::{QUEUE, WHEN};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
 use crate::engine::model::request::{Only, Request};
 use crate::error::Error;
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "delay.del",
-        summary: "Removes jobs that nobody holds",
-        complexity: "O(N) where N is the number of ids",
-        arguments: &[QUEUE, Argument::new("id", Kind::Id).multiple()],
-        flags: &[Flag::Write, Flag::Fast],
-        keys: Keys::Range { first: 1, last: 1 },
-        access: Access::Delete,
-        reply: "Integer: how many were removed.",
-        notes: "A removed job will not be delivered, or not again. A leased job is left alone and not \
-                counted.",
-        example: &[
+    row("delay.del", "Removes jobs that no consumer has leased", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of ids")
+        .arguments(&[QUEUE, Argument::new("id", ArgumentKind::Id).multiple()])
+        .flags(&[Flag::Write, Flag::Fast])
+        .keys(KeyPositions::Range { first: 1, last: 1 })
+        .access(Access::Delete)
+        .reply("Integer: how many were removed.")
+        .notes("A removed job will not be delivered (again). A leased job is left alone and not \
+                counted.")
+        .example(&[
             ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
             ("DELAY.DEL orders order:7 order:8", "(integer) 1"),
-        ],
-        parse: Some(|args| {
+        ])
+        .parse(|args| {
             Ok(Action::Engine(Request::Delete { queue: args.queue()?, ids: args.ids()? }))
         }),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.cancel",
-        summary: "Removes a job and says in which state it was",
-        arguments: &[
+    row("delay.cancel", "Removes a job and returns its state", CommandSpec::BASE)
+        .arguments(&[
             QUEUE,
             ID,
             Argument::word("force", "FORCE")
                 .optional()
-                .about("Removes a leased job too; its token is void."),
-        ],
-        flags: &[Flag::Write, Flag::Fast],
-        keys: Keys::Range { first: 1, last: 1 },
-        access: Access::Delete,
-        reply: "Bulk string: `delayed`, `ready` or `dead` (removed), `leased` (left alone; with FORCE \
-                removed). Nil if there is no such job.",
-        example: &[
+                .about("Also removes a leased job; its token is void."),
+        ])
+        .flags(&[Flag::Write, Flag::Fast])
+        .keys(KeyPositions::Range { first: 1, last: 1 })
+        .access(Access::Delete)
+        .reply("Bulk string: `delayed`, `ready` or `dead` (removed), `leased` (left alone; with FORCE \
+                removed). Nil if there is no such job.")
+        .example(&[
             ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
             ("DELAY.CANCEL orders order:7", "\"delayed\""),
             ("DELAY.CANCEL orders order:7", "(nil)"),
-        ],
-        parse: Some(parse_cancel),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.reschedule",
-        summary: "Gives a delayed or ready job another due time",
-        arguments: &[
+        ])
+        .parse(parse_cancel),
+    row("delay.reschedule", "Gives a delayed or ready job another due time", CommandSpec::BASE)
+        .arguments(&[
             QUEUE,
             ID,
             WHEN,
             Argument::one_of(
                 "only",
                 &[
-                    Argument::word("gt", "GT").about("Only if that is later than its due time."),
-                    Argument::word("lt", "LT").about("Only if that is earlier."),
+                    Argument::word("gt", "GT")
+                        .about("Only if the new time is later than its due time."),
+                    Argument::word("lt", "LT").about("Only if the new time is earlier."),
                 ],
             )
             .optional(),
-        ],
-        flags: &[Flag::Write, Flag::Fast],
-        keys: Keys::Range { first: 1, last: 1 },
-        access: Access::Update,
-        reply: "Integer: 1, or 0 if the job is leased, dead or not there, or the condition does not hold.",
-        notes: "The job has a new place; its attempts stay. 0 is for a timer that has fired already. A \
-                `when` of 0ms runs the job now.",
-        example: &[
+        ])
+        .flags(&[Flag::Write, Flag::Fast])
+        .keys(KeyPositions::Range { first: 1, last: 1 })
+        .access(Access::Update)
+        .reply("Integer: 1, or 0 if the job is leased, dead or missing, or the condition does not hold.")
+        .notes("The job gets a new place; its attempts stay. A reply of 0 means that the timer has fired already. A \
+                `when` of 0ms runs the job now.")
+        .example(&[
             ("DELAY.ADD idle 30s close ID session:1", "\"session:1\""),
             ("DELAY.RESCHEDULE idle session:1 30s", "(integer) 1"),
-        ],
-        parse: Some(parse_reschedule),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.get",
-        summary: "Shows all of a job",
-        arguments: &[QUEUE, ID],
-        flags: &[Flag::ReadOnly, Flag::Fast],
-        keys: Keys::Range { first: 1, last: 1 },
-        access: Access::Read,
-        reply: "Map (in RESP2 a flat array): `id`, `state`, `body`, `due`, `added` (unix ms), `priority`, \
+        ])
+        .parse(parse_reschedule),
+    row("delay.get", "Shows all fields of a job", CommandSpec::BASE)
+        .arguments(&[QUEUE, ID])
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .keys(KeyPositions::Range { first: 1, last: 1 })
+        .access(Access::Read)
+        .reply("Map (in RESP2 a flat array): `id`, `state`, `body`, `due`, `added` (unix ms), `priority`, \
                 `attempt`, `max-attempts` (0 no limit), `deliveries`, `nacks`, `timeouts`, `lost`, \
-                `backoff`, `lease-ms` (0 none of its own), `ttl-ms` (0 never), `expires` (unix ms, 0 \
+                `backoff`, `lease-ms` (0 if it has none of its own), `ttl-ms` (0 never), `expires` (unix ms, 0 \
                 never), `unique-ms`; while leased `token`, `lease-end` (unix ms), `bound` (0 or 1); when \
                 dead `reason` (`attempts`, `timeout`, `lost`, `buried`) and `died` (unix ms), `error` \
-                when a NACK gave one. Nil if there is no such job.",
-        example: &[("DELAY.GET orders order:8", "(nil)")],
-        parse: Some(parse_get),
-        ..CommandSpec::BASE
-    },
+                when a NACK gave one. Nil if there is no such job.")
+        .example(&[("DELAY.GET orders order:8", "(nil)")])
+        .parse(parse_get),
 ];
 
 fn parse_cancel<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

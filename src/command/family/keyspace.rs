@@ -1,71 +1,62 @@
 //! Redis's commands on keys, where keys are queues.
 
-use crate::command::family::always::refused;
 use crate::command::family::help::help;
+use crate::command::family::help::refused;
 use crate::command::family::produce::QUEUE;
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Probe, Server};
+use crate::command::spec::action::{Action, Probe, ServerRequest};
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
 use crate::engine::model::request::Request;
 use crate::error::Error;
 
-const KEY: Keys = Keys::Range { first: 1, last: 1 };
-const KEYS: Keys = Keys::Range { first: 1, last: -1 };
-const QUEUES: Argument = Argument::new("queue", Kind::Key).multiple();
+const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
+const KEYS: KeyPositions = KeyPositions::Range { first: 1, last: -1 };
+const QUEUES: Argument = Argument::new("queue", ArgumentKind::Key).multiple();
 
-/// What commands on keys begin from.
-const GENERIC: CommandSpec = CommandSpec {
-    group: Group::Generic,
-    arguments: &[QUEUE],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &["keyspace"],
-    keys: KEY,
-    access: Access::Look,
-    ..CommandSpec::BASE
-};
+/// The base of commands on keys.
+const GENERIC: CommandSpec = CommandSpec::BASE
+    .group(Group::Generic)
+    .arguments(&[QUEUE])
+    .flags(&[Flag::ReadOnly, Flag::Fast])
+    .categories(&["keyspace"])
+    .keys(KEY)
+    .access(Access::Look);
 
-/// A command that removes queues.
-const REMOVE: CommandSpec = CommandSpec {
-    complexity: "O(N) where N is the number of queues; memory is freed in slices afterwards",
-    arguments: &[QUEUES],
-    flags: &[Flag::Write],
-    keys: KEYS,
-    access: Access::Remove,
-    reply: "Integer: how many there were.",
-    notes: "Every job goes, leased and dead ones included, with settings, pauses, UNIQUE windows and \
-            totals. Consumers that wait go on waiting.",
-    parse: Some(parse_remove),
-    ..GENERIC
-};
+const REMOVE: CommandSpec = GENERIC
+    .complexity("O(N) where N is the number of queues; memory is freed in slices afterwards")
+    .arguments(&[QUEUES])
+    .flags(&[Flag::Write])
+    .keys(KEYS)
+    .access(Access::Remove)
+    .reply("Integer: how many existed.")
+    .notes("Removes every job, including leased and dead ones, with settings, pauses, UNIQUE windows and totals. \
+            Waiting consumers keep waiting.")
+    .parse(parse_remove);
 
 /// A command that gives a queue another name.
-const RENAME: CommandSpec = CommandSpec {
-    complexity: "O(1); the memory of a queue that was in the way is freed in slices afterwards",
-    arguments: &[QUEUE, Argument::new("newqueue", Kind::Key).second_key()],
-    flags: &[Flag::Write],
-    keys: Keys::FromTo { to: Access::Insert },
-    access: Access::Take,
-    notes: "Everything moves: jobs, leases, dead ones, UNIQUE windows, totals, settings and pauses. Holders \
-            of leases acknowledge under the new name. A queue that had that name is removed as by DEL. \
-            Consumers that wait under the new name are served, those under the old one go on waiting.",
-    ..GENERIC
-};
+const RENAME: CommandSpec = GENERIC
+    .complexity("O(1); the memory of a replaced queue is freed in slices afterwards")
+    .arguments(&[QUEUE, Argument::new("newqueue", ArgumentKind::Key).second_key()])
+    .flags(&[Flag::Write])
+    .keys(KeyPositions::FromTo { to: Access::Insert })
+    .access(Access::Take)
+    .notes("Everything moves: jobs, leases, dead jobs, UNIQUE windows, totals, settings and pauses. Consumers \
+            acknowledge their leases under the new name. An existing queue of that name is removed as by DEL. \
+            Consumers that wait under the new name are served, those under the old name keep waiting.");
 
 /// A command that asks when a key expires.
-const TTL: CommandSpec = CommandSpec {
-    access: Access::Read,
-    reply: "Integer: -1 (a queue does not expire), or -2 if there is none.",
-    parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::Ttl))),
-    ..GENERIC
-};
+const TTL: CommandSpec = GENERIC
+    .access(Access::Read)
+    .reply("Integer: -1 (a queue does not expire), or -2 if there is no such queue.")
+    .parse(|args| Ok(Action::Probe(args.queue()?, Probe::Ttl)));
 
-/// What EXPIRE and its kin take.
-const EXPIRE: CommandSpec = CommandSpec {
-    arguments: &[
+/// The arguments of EXPIRE and similar commands.
+const EXPIRE: CommandSpec = GENERIC
+    .arguments(&[
         QUEUE,
-        Argument::new("time", Kind::Integer),
+        Argument::new("time", ArgumentKind::Integer),
         Argument::one_of(
             "condition",
             &[
@@ -76,24 +67,19 @@ const EXPIRE: CommandSpec = CommandSpec {
             ],
         )
         .optional(),
-    ],
-    flags: &[Flag::Write, Flag::Fast],
-    access: Access::Update,
-    ..GENERIC
-};
+    ])
+    .flags(&[Flag::Write, Flag::Fast])
+    .access(Access::Update);
 
 /// A command that counts the elements of a type that no queue has.
-const OTHER_COUNT: CommandSpec = CommandSpec {
-    access: Access::Look,
-    categories: &[],
-    reply: "Integer: 0, or the error class `WRONGTYPE` if there is a queue of that name.",
-    parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::OtherCount))),
-    ..GENERIC
-};
+const OTHER_COUNT: CommandSpec = GENERIC
+    .access(Access::Look)
+    .categories(&[])
+    .reply("Integer: 0, or the error class `WRONGTYPE` if there is a queue of that name.")
+    .parse(|args| Ok(Action::Probe(args.queue()?, Probe::OtherCount)));
 
 /// A command that would change a queue.
-const UPDATE: CommandSpec =
-    CommandSpec { flags: &[Flag::Write], access: Access::Update, ..GENERIC };
+const UPDATE: CommandSpec = GENERIC.flags(&[Flag::Write]).access(Access::Update);
 
 /// A command that would make a key expire.
 const fn expire(name: &'static str) -> CommandSpec {
@@ -105,247 +91,150 @@ const NO_EXPIRY: &str =
     "ERR a queue does not expire; give its jobs a TTL (DELAY.ADD ... TTL) or remove it with DEL";
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "del",
-        summary: "Removes queues",
-        example: &[("DEL nothing", "(integer) 0")],
-        ..REMOVE
-    },
-    CommandSpec {
-        name: "unlink",
-        summary: "Removes queues; the same as DEL",
-        example: &[("UNLINK nothing", "(integer) 0")],
-        ..REMOVE
-    },
-    CommandSpec {
-        name: "rename",
-        summary: "Gives a queue another name",
-        reply: "Simple string: `OK`. An error if there is no such queue.",
-        example: &[("RENAME nothing something", "(error) ERR no such key")],
-        parse: Some(|args| parse_rename(args, false)),
-        ..RENAME
-    },
-    CommandSpec {
-        name: "renamenx",
-        summary: "Gives a queue another name that no queue has",
-        reply: "Integer: 1, or 0 if there is a queue of that name. An error if there is no such queue.",
-        example: &[("RENAMENX nothing something", "(error) ERR no such key")],
-        parse: Some(|args| parse_rename(args, true)),
-        ..RENAME
-    },
-    CommandSpec {
-        name: "exists",
-        summary: "Counts the queues that exist",
-        complexity: "O(N) where N is the number of queues",
-        arguments: &[QUEUES],
-        keys: KEYS,
-        reply: "Integer: how many exist; one named twice counts twice.",
-        notes: "A queue exists while it has a job, a setting or a pause.",
-        example: &[("EXISTS nothing", "(integer) 0")],
-        parse: Some(parse_exists),
-        ..GENERIC
-    },
-    CommandSpec {
-        name: "touch",
-        summary: "Counts the queues that exist; the same as EXISTS",
-        complexity: "O(N) where N is the number of queues",
-        arguments: &[QUEUES],
-        keys: KEYS,
-        reply: "Integer: how many exist; one named twice counts twice.",
-        example: &[("TOUCH nothing", "(integer) 0")],
-        parse: Some(parse_exists),
-        ..GENERIC
-    },
-    CommandSpec {
-        name: "type",
-        summary: "Says what a key holds",
-        reply: "Simple string: `list` for a queue, `none` if there is none.",
-        example: &[("TYPE nothing", "none")],
-        parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::Type))),
-        ..GENERIC
-    },
-    CommandSpec {
-        name: "ttl",
-        summary: "Says after how many seconds a queue expires: never",
-        example: &[("TTL nothing", "(integer) -2")],
-        ..TTL
-    },
-    CommandSpec {
-        name: "pttl",
-        summary: "Says after how many ms a queue expires: never",
-        example: &[("PTTL nothing", "(integer) -2")],
-        ..TTL
-    },
-    CommandSpec {
-        name: "expiretime",
-        summary: "Says at which unix second a queue expires: never",
-        example: &[("EXPIRETIME nothing", "(integer) -2")],
-        ..TTL
-    },
-    CommandSpec {
-        name: "pexpiretime",
-        summary: "Says at which unix ms a queue expires: never",
-        example: &[("PEXPIRETIME nothing", "(integer) -2")],
-        ..TTL
-    },
+    row("del", "Removes queues", REMOVE).example(&[("DEL nothing", "(integer) 0")]),
+    row("unlink", "Removes queues; the same as DEL", REMOVE)
+        .example(&[("UNLINK nothing", "(integer) 0")]),
+    row("rename", "Gives a queue another name", RENAME)
+        .reply("Simple string: `OK`. An error if there is no such queue.")
+        .example(&[("RENAME nothing something", "(error) ERR no such key")])
+        .parse(|args| parse_rename(args, false)),
+    row("renamenx", "Gives a queue another name unless it is taken", RENAME)
+        .reply("Integer: 1, or 0 if there is a queue of that name. An error if there is no such queue.")
+        .example(&[("RENAMENX nothing something", "(error) ERR no such key")])
+        .parse(|args| parse_rename(args, true)),
+    row("exists", "Counts the queues that exist", GENERIC)
+        .complexity("O(N) where N is the number of queues")
+        .arguments(&[QUEUES])
+        .keys(KEYS)
+        .reply("Integer: how many exist; a queue named twice counts twice.")
+        .notes("A queue exists while it has a job, a setting or a pause.")
+        .example(&[("EXISTS nothing", "(integer) 0")])
+        .parse(parse_exists),
+    row("touch", "Counts the queues that exist; the same as EXISTS", GENERIC)
+        .complexity("O(N) where N is the number of queues")
+        .arguments(&[QUEUES])
+        .keys(KEYS)
+        .reply("Integer: how many exist; a queue named twice counts twice.")
+        .example(&[("TOUCH nothing", "(integer) 0")])
+        .parse(parse_exists),
+    row("type", "Shows the type of a key", GENERIC)
+        .reply("Simple string: `list` for a queue, otherwise `none`.")
+        .example(&[("TYPE nothing", "none")])
+        .parse(|args| Ok(Action::Probe(args.queue()?, Probe::Type))),
+    row("ttl", "Shows after how many seconds a queue expires: never", TTL)
+        .example(&[("TTL nothing", "(integer) -2")]),
+    row("pttl", "Shows after how many ms a queue expires: never", TTL)
+        .example(&[("PTTL nothing", "(integer) -2")]),
+    row("expiretime", "Shows at which unix second a queue expires: never", TTL)
+        .example(&[("EXPIRETIME nothing", "(integer) -2")]),
+    row("pexpiretime", "Shows at which unix ms a queue expires: never", TTL)
+        .example(&[("PEXPIRETIME nothing", "(integer) -2")]),
     expire("expire"),
     expire("pexpire"),
     expire("expireat"),
     expire("pexpireat"),
-    CommandSpec {
-        name: "persist",
-        summary: "Takes away a queue's expiry, which it never has",
-        flags: &[Flag::Write, Flag::Fast],
-        access: Access::Update,
-        reply: "Integer: 0.",
-        example: &[("PERSIST nothing", "(integer) 0")],
-        parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::Persist))),
-        ..GENERIC
-    },
-    CommandSpec {
-        name: "keys",
-        summary: "Names all queues that match a pattern",
-        complexity: "O(N) where N is the number of queues in the database",
-        arguments: &[Argument::new("pattern", Kind::Pattern)
-            .about("`*`, `?`, `[a-z]`, `[^a]`, `\\` before a byte that means itself.")],
-        flags: &[Flag::ReadOnly],
-        categories: &["keyspace", "dangerous"],
-        keys: Keys::None,
-        reply: "Array of bulk strings, in no order.",
-        notes: "For a look by hand; a program walks with SCAN.",
-        example: &[("KEYS nothing*", "(empty array)")],
-        parse: Some(|args| {
+    row("persist", "Removes a queue's expiry, which it never has", GENERIC)
+        .flags(&[Flag::Write, Flag::Fast])
+        .access(Access::Update)
+        .reply("Integer: 0.")
+        .example(&[("PERSIST nothing", "(integer) 0")])
+        .parse(|args| Ok(Action::Probe(args.queue()?, Probe::Persist))),
+    row("keys", "Lists all queues that match a pattern", GENERIC)
+        .complexity("O(N) where N is the number of queues in the database")
+        .arguments(&[Argument::new("pattern", ArgumentKind::Pattern)
+            .about("`*`, `?`, `[a-z]`, `[^a]`, `\\` before a literal byte.")])
+        .flags(&[Flag::ReadOnly])
+        .categories(&["keyspace", "dangerous"])
+        .keys(KeyPositions::None)
+        .reply("Array of bulk strings, in no particular order.")
+        .notes("For use by hand; programs should use SCAN.")
+        .example(&[("KEYS nothing*", "(empty array)")])
+        .parse(|args| {
             Ok(Action::Engine(Request::Keys { db: args.db(), pattern: args.pattern("pattern")? }))
         }),
-        ..GENERIC
-    },
-    CommandSpec {
-        name: "scan",
-        summary: "Walks through the queues in steps",
-        complexity: "O(COUNT) for each step",
-        arguments: &[
-            Argument::new("cursor", Kind::Integer)
-                .about("0 to begin, then what the last reply named."),
-            Argument::option("MATCH", "pattern", Kind::Pattern).about("Only names that match."),
-            Argument::option("COUNT", "count", Kind::Integer)
-                .about("How many queues to look at, at least 1. Default 10."),
-            Argument::option("TYPE", "type", Kind::Bytes)
-                .about("`list`: queues. Any other: nothing."),
-        ],
-        flags: &[Flag::ReadOnly],
-        tips: &["nondeterministic_output"],
-        keys: Keys::None,
-        reply: "Array: the next cursor (bulk string, `0` at the end) and an array of names.",
-        notes: "A queue that exists from the first step to the last is returned at least once, over restarts of a server \
-                with a journal and changes of the leader, too. A cursor that cannot be honoured is an error: it came \
-                from a server with another journal, or from a build that hashes in another way. Cursors are less \
-                than 2^53.",
-        example: &[("SCAN 0 MATCH nothing*", "1) \"0\"\n2) (empty array)")],
-        parse: Some(parse_scan),
-        ..GENERIC
-    },
-    CommandSpec {
-        name: "randomkey",
-        summary: "Names a queue by chance",
-        arguments: &[],
-        flags: &[Flag::ReadOnly],
-        tips: &["nondeterministic_output"],
-        keys: Keys::None,
-        reply: "Bulk string, or nil if the database has no queue.",
-        example: &[("RANDOMKEY", "(nil)")],
-        parse: Some(|args| Ok(Action::Server(Server::RandomQueue(args.db())))),
-        ..GENERIC
-    },
-    CommandSpec {
-        name: "object",
-        summary: "Shows what Redis's tools ask about a key",
-        complexity: "Depends on the subcommand",
-        arguments: &[],
-        flags: &[],
-        keys: Keys::None,
-        reply: "Depends on the subcommand.",
-        subcommands: &[
-            CommandSpec {
-                name: "object|encoding",
-                summary: "Says how a queue is kept",
-                reply: "Bulk string: `delayqueue`. Nil if there is none.",
-                keys: Keys::Range { first: 2, last: 2 },
-                example: &[("OBJECT ENCODING nothing", "(nil)")],
-                parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::Encoding))),
-                ..GENERIC
-            },
-            CommandSpec {
-                name: "object|freq",
-                summary: "Refused: how often a queue is used is not counted",
-                reply: "An error, or nil if there is none.",
-                keys: Keys::Range { first: 2, last: 2 },
-                example: &[("OBJECT FREQ nothing", "(nil)")],
-                parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::Frequency))),
-                ..GENERIC
-            },
+    row("scan", "Iterates over the queues in steps", GENERIC)
+        .complexity("O(COUNT) for each step")
+        .arguments(&[
+            Argument::new("cursor", ArgumentKind::Integer)
+                .about("0 to begin, then the cursor of the last reply."),
+            Argument::option("MATCH", "pattern", ArgumentKind::Pattern)
+                .about("Only names that match."),
+            Argument::option("COUNT", "count", ArgumentKind::Integer)
+                .about("How many queues to examine, at least 1. Default 10."),
+            Argument::option("TYPE", "type", ArgumentKind::Bytes)
+                .about("`list`: queues. Any other type: nothing."),
+        ])
+        .flags(&[Flag::ReadOnly])
+        .tips(&["nondeterministic_output"])
+        .keys(KeyPositions::None)
+        .reply("Array: the next cursor (bulk string, `0` at the end) and an array of names.")
+        .notes("A queue that exists from the first step to the last is returned at least once, also across restarts \
+                of a server with a journal and changes of the leader. An invalid cursor is an error: it came from a \
+                server with another journal, or from a build that hashes differently. Cursors are less than 2^53.")
+        .example(&[("SCAN 0 MATCH nothing*", "1) \"0\"\n2) (empty array)")])
+        .parse(parse_scan),
+    row("randomkey", "Returns a random queue", GENERIC)
+        .arguments(&[])
+        .flags(&[Flag::ReadOnly])
+        .tips(&["nondeterministic_output"])
+        .keys(KeyPositions::None)
+        .reply("Bulk string, or nil if the database has no queue.")
+        .example(&[("RANDOMKEY", "(nil)")])
+        .parse(|args| Ok(Action::Server(ServerRequest::RandomQueue(args.db())))),
+    row("object", "Shows what Redis's tools ask about a key", GENERIC)
+        .complexity("Depends on the subcommand")
+        .arguments(&[])
+        .flags(&[])
+        .keys(KeyPositions::None)
+        .reply("Depends on the subcommand.")
+        .subcommands(&[
+            row("object|encoding", "Shows how a queue is stored", GENERIC)
+                .reply("Bulk string: `delayqueue`. Nil if there is no such queue.")
+                .keys(KeyPositions::Range { first: 2, last: 2 })
+                .example(&[("OBJECT ENCODING nothing", "(nil)")])
+                .parse(|args| Ok(Action::Probe(args.queue()?, Probe::Encoding))),
+            row("object|freq", "Refused: how often a queue is used is not counted", GENERIC)
+                .reply("An error, or nil if there is no such queue.")
+                .keys(KeyPositions::Range { first: 2, last: 2 })
+                .example(&[("OBJECT FREQ nothing", "(nil)")])
+                .parse(|args| Ok(Action::Probe(args.queue()?, Probe::Frequency))),
             help("object|help", Group::Generic),
-            CommandSpec {
-                name: "object|idletime",
-                summary: "Says how long a queue was not used, which is not recorded",
-                reply: "Integer: 0. Nil if there is none.",
-                keys: Keys::Range { first: 2, last: 2 },
-                example: &[("OBJECT IDLETIME nothing", "(nil)")],
-                parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::IdleTime))),
-                ..GENERIC
-            },
-            CommandSpec {
-                name: "object|refcount",
-                summary: "Counts the references to a queue: one",
-                reply: "Integer: 1. Nil if there is none.",
-                keys: Keys::Range { first: 2, last: 2 },
-                example: &[("OBJECT REFCOUNT nothing", "(nil)")],
-                parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::RefCount))),
-                ..GENERIC
-            },
-        ],
-        ..GENERIC
-    },
-    CommandSpec {
-        name: "strlen",
-        categories: &["string"],
-        summary: "Refused for a queue, which is no string",
-        example: &[("STRLEN nothing", "(integer) 0")],
-        ..OTHER_COUNT
-    },
-    CommandSpec {
-        name: "hlen",
-        categories: &["hash"],
-        summary: "Refused for a queue, which is no hash",
-        example: &[("HLEN nothing", "(integer) 0")],
-        ..OTHER_COUNT
-    },
-    CommandSpec {
-        name: "scard",
-        categories: &["set"],
-        summary: "Refused for a queue, which is no set",
-        example: &[("SCARD nothing", "(integer) 0")],
-        ..OTHER_COUNT
-    },
-    CommandSpec {
-        name: "zcard",
-        categories: &["sortedset"],
-        summary: "Refused for a queue, which is no sorted set",
-        example: &[("ZCARD nothing", "(integer) 0")],
-        ..OTHER_COUNT
-    },
-    CommandSpec {
-        name: "get",
-        summary: "Refused: there are no strings",
-        access: Access::Read,
-        categories: &["string"],
-        reply: "An error, of the class `WRONGTYPE` if there is a queue of that name.",
-        example: &[(
+            row(
+                "object|idletime",
+                "Shows how long a queue was idle, which is not recorded",
+                GENERIC,
+            )
+            .reply("Integer: 0. Nil if there is no such queue.")
+            .keys(KeyPositions::Range { first: 2, last: 2 })
+            .example(&[("OBJECT IDLETIME nothing", "(nil)")])
+            .parse(|args| Ok(Action::Probe(args.queue()?, Probe::IdleTime))),
+            row("object|refcount", "Counts the references to a queue: one", GENERIC)
+                .reply("Integer: 1. Nil if there is no such queue.")
+                .keys(KeyPositions::Range { first: 2, last: 2 })
+                .example(&[("OBJECT REFCOUNT nothing", "(nil)")])
+                .parse(|args| Ok(Action::Probe(args.queue()?, Probe::RefCount))),
+        ]),
+    row("strlen", "Refused for a queue, which is not a string", OTHER_COUNT)
+        .categories(&["string"])
+        .example(&[("STRLEN nothing", "(integer) 0")]),
+    row("hlen", "Refused for a queue, which is not a hash", OTHER_COUNT)
+        .categories(&["hash"])
+        .example(&[("HLEN nothing", "(integer) 0")]),
+    row("scard", "Refused for a queue, which is not a set", OTHER_COUNT)
+        .categories(&["set"])
+        .example(&[("SCARD nothing", "(integer) 0")]),
+    row("zcard", "Refused for a queue, which is not a sorted set", OTHER_COUNT)
+        .categories(&["sortedset"])
+        .example(&[("ZCARD nothing", "(integer) 0")]),
+    row("get", "Refused: there are no strings", GENERIC)
+        .access(Access::Read)
+        .categories(&["string"])
+        .reply("An error, of the class `WRONGTYPE` if there is a queue of that name.")
+        .example(&[(
             "GET nothing",
-            "(error) ERR 'nothing' is no string: delayd has queues only; DELAY.GET queue id shows a job",
-        )],
-        parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::OtherValue))),
-        ..GENERIC
-    },
+            "(error) ERR 'nothing' is not a string: delayd has only queues; DELAY.GET queue id shows a job",
+        )])
+        .parse(|args| Ok(Action::Probe(args.queue()?, Probe::OtherValue))),
     refused(
         "dump",
         "Refused: a queue cannot be dumped",
@@ -353,31 +242,27 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         "ERR a queue cannot be dumped; DELAY.SCAN and DELAY.GET show its jobs",
         UPDATE,
     ),
-    CommandSpec {
-        arguments: &[
-            QUEUE,
-            Argument::new("ttl", Kind::Integer),
-            Argument::new("value", Kind::Bytes),
-            Argument::new("option", Kind::Bytes).optional().multiple(),
-        ],
-        ..refused(
-            "restore",
-            "Refused: a queue cannot be restored",
-            "RESTORE orders 0 x",
-            "ERR a queue cannot be restored; add its jobs with DELAY.ADD",
-            UPDATE,
-        )
-    },
-    CommandSpec {
-        arguments: &[QUEUE, Argument::new("db", Kind::Integer)],
-        ..refused(
-            "move",
-            "Refused: a queue stays in its database",
-            "MOVE orders 1",
-            "ERR a queue cannot be moved to another database",
-            UPDATE,
-        )
-    },
+    refused(
+        "restore",
+        "Refused: a queue cannot be restored",
+        "RESTORE orders 0 x",
+        "ERR a queue cannot be restored; add its jobs with DELAY.ADD",
+        UPDATE,
+    )
+    .arguments(&[
+        QUEUE,
+        Argument::new("ttl", ArgumentKind::Integer),
+        Argument::new("value", ArgumentKind::Bytes),
+        Argument::new("option", ArgumentKind::Bytes).optional().multiple(),
+    ]),
+    refused(
+        "move",
+        "Refused: a queue stays in its database",
+        "MOVE orders 1",
+        "ERR a queue cannot be moved to another database",
+        UPDATE,
+    )
+    .arguments(&[QUEUE, Argument::new("db", ArgumentKind::Integer)]),
 ];
 
 fn parse_remove<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -405,7 +290,7 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         }
     }
     if !queues {
-        return Ok(Action::Server(Server::ScanNothing));
+        return Ok(Action::Server(ServerRequest::ScanNothing));
     }
     Ok(Action::Engine(Request::ScanQueues { db: args.db(), cursor, pattern, count }))
 }

@@ -1,412 +1,325 @@
 //! Ready jobs as a Redis list, so that workers, exporters and autoscalers made for lists fit.
 
-use crate::command::family::always::refused;
+use crate::command::family::help::refused;
 use crate::command::family::produce::QUEUE;
 use crate::command::read::number;
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
-use crate::engine::model::request::{Find, ListPop, Move, Push, Request, Shape, Side, State, Wait};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
+use crate::engine::model::request::{
+    Find, JobState, ListPop, Move, Push, Request, Shape, Side, Wait,
+};
 use crate::error::Error;
 use crate::limits::COUNT_MAX;
 
-const KEY: Keys = Keys::Range { first: 1, last: 1 };
+const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
 
 const QUEUES: Argument =
-    Argument::new("queue", Kind::Key).multiple().about("Looked at in this order.");
+    Argument::new("queue", ArgumentKind::Key).multiple().about("Tried in this order.");
 
-const TIMEOUT: Argument = Argument::new("timeout", Kind::Timeout)
-    .about("Seconds to wait for a job, decimals allowed, rounded up to the ms; 0 waits for ever.");
+const TIMEOUT: Argument = Argument::new("timeout", ArgumentKind::Timeout)
+    .about("Seconds to wait for a job, decimals allowed, rounded up to the ms; 0 waits forever.");
 
-const BODY: Argument = Argument::new("body", Kind::Bytes);
+const BODY: Argument = Argument::new("body", ArgumentKind::Bytes);
 
-const BODIES: Argument =
-    Argument::new("body", Kind::Bytes).multiple().about("Any bytes; a job for each.");
+const BODIES: Argument = Argument::new("body", ArgumentKind::Bytes)
+    .multiple()
+    .about("Any bytes; each body becomes a job.");
 
-const SIDE: Argument = Argument::new("side", Kind::Side)
+const SIDE: Argument = Argument::new("side", ArgumentKind::Side)
     .shown("LEFT|RIGHT")
     .about("LEFT: priority 0 first, in order. RIGHT: priority 9 first, in the opposite order.");
 
-const SOURCE: Argument = Argument::new("source", Kind::Key);
+const SOURCE: Argument = Argument::new("source", ArgumentKind::Key);
 const DESTINATION: Argument =
-    Argument::new("destination", Kind::Key).second_key().about("It may be the source.");
+    Argument::new("destination", ArgumentKind::Key).second_key().about("May be the source.");
 
-const TAKE_SIDE: Argument = Argument::new("from", Kind::Side).shown("LEFT|RIGHT");
-const PUT_SIDE: Argument = Argument::new("to", Kind::Side).shown("LEFT|RIGHT");
+const TAKE_SIDE: Argument = Argument::new("from", ArgumentKind::Side).shown("LEFT|RIGHT");
+const PUT_SIDE: Argument = Argument::new("to", ArgumentKind::Side).shown("LEFT|RIGHT");
 
-const COUNT: Argument = Argument::option("COUNT", "count", Kind::Integer)
+const COUNT: Argument = Argument::option("COUNT", "count", ArgumentKind::Integer)
     .shown("n")
     .about(
-        "The most jobs to take, 1 to 10000; never waited for. Default 1. The job whose body crosses 4 MiB \
-         in all is the last of the reply.",
+        "Maximum number of jobs, 1 to 10000; takes what is ready and does not wait for more. Default 1. The job \
+         whose body crosses 4 MiB in all is the last of the reply.",
     );
 
 const AT_MOST_ONCE: &str = "The job is gone once it was handed over: for work that must not be lost, DELAY.RESERVE \
                             gives a lease, and LMOVE keeps a copy.";
 
-const LOOKED_AT: &str = "At most 20,000 jobs are looked at, 32 that are passed over counting as one, and each KiB of a body that \
-                         begins as the one asked for as one more; beyond that it is an error, and DELAY.SCAN goes through any number of jobs. \
-                         In a transaction EXEC's limits hold instead.";
+const LOOKED_AT: &str = "At most 20,000 jobs are examined. 32 skipped jobs count as one, and each KiB of a body that \
+                         begins like the requested one counts as one more. Beyond that it is an error; DELAY.SCAN \
+                         iterates over any number of jobs. In a transaction EXEC's limits apply instead.";
 
-/// What commands on lists begin from.
-const LIST: CommandSpec = CommandSpec { group: Group::List, keys: KEY, ..CommandSpec::BASE };
+const LIST: CommandSpec = CommandSpec::BASE.group(Group::List).keys(KEY);
 
 /// A command that adds jobs.
-const PUSH: CommandSpec = CommandSpec {
-    complexity: "O(N) where N is the number of bodies",
-    arguments: &[QUEUE, BODIES],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    access: Access::Insert,
-    reply: "Integer: the ready jobs there are then. The error classes `PAUSED`, `FULL` and `OOM` as with \
-            DELAY.ADD; then none is added.",
-    notes: "The jobs are due now and have made ids and the queue's settings. LPUSH enters before all jobs of \
-            its priority, RPUSH behind them.",
-    ..LIST
-};
+const PUSH: CommandSpec = LIST
+    .complexity("O(N) where N is the number of bodies")
+    .arguments(&[QUEUE, BODIES])
+    .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+    .access(Access::Insert)
+    .reply("Integer: the number of ready jobs afterwards. The error classes `PAUSED`, `FULL` and `OOM` as with \
+            DELAY.ADD; then none is added.")
+    .notes("The jobs are due now and have generated ids and the queue's settings. LPUSH puts them before all jobs of \
+            their priority, RPUSH after them.");
 
 /// A command that takes jobs of one queue.
-const POP: CommandSpec = CommandSpec {
-    complexity: "O(N) where N is the number of jobs taken",
-    arguments: &[
+const POP: CommandSpec = LIST
+    .complexity("O(N) where N is the number of jobs taken")
+    .arguments(&[
         QUEUE,
-        Argument::new("count", Kind::Integer)
+        Argument::new("count", ArgumentKind::Integer)
             .optional()
             .about(
-                "The most jobs to take, 0 to 10000. The job whose body crosses 4 MiB in all is the last \
-                 of the reply.",
+                "Maximum number of jobs, 0 to 10000. The job whose body crosses 4 MiB in all is the last of the \
+                 reply.",
             ),
-    ],
-    flags: &[Flag::Write, Flag::Fast],
-    access: Access::Take,
-    reply: "Bulk string: the body; nil if no job is ready. With a count an array of bodies, or nil. It ends \
-            before its count with the body that brings it to 4 MiB.",
-    notes: AT_MOST_ONCE,
-    ..LIST
-};
+    ])
+    .flags(&[Flag::Write, Flag::Fast])
+    .access(Access::Take)
+    .reply("Bulk string: the body; nil if no job is ready. With a count an array of bodies, or nil. A body that \
+            brings it to 4 MiB ends it early.")
+    .notes(AT_MOST_ONCE);
 
 /// A command that waits for a job of several queues.
-const BLOCKING_POP: CommandSpec = CommandSpec {
-    complexity: "O(N) where N is the number of queues",
-    arguments: &[QUEUES, TIMEOUT],
-    flags: &[Flag::Write, Flag::Blocking, Flag::NoScript],
-    keys: Keys::Range { first: 1, last: -2 },
-    reply: "Array: queue, body. Nil when the timeout is over.",
-    notes: "Inside MULTI it never waits. Who waits for a queue is served first come, first served, whichever \
-            command he waits with. The job is gone once it was handed over; DELAY.RESERVE gives a lease.",
-    ..POP
-};
+const BLOCKING_POP: CommandSpec = POP
+    .complexity("O(N) where N is the number of queues")
+    .arguments(&[QUEUES, TIMEOUT])
+    .flags(&[Flag::Write, Flag::Blocking, Flag::NoScript])
+    .keys(KeyPositions::Range { first: 1, last: -2 })
+    .reply("Array: queue, body. Nil after the timeout.")
+    .notes("Inside MULTI it never waits. Clients that wait for a queue are served first come, first served, \
+            whichever command they wait with. The job is gone once it was handed over; DELAY.RESERVE gives a lease.");
 
 /// A command that moves a job.
-const MOVE: CommandSpec = CommandSpec {
-    arguments: &[SOURCE, DESTINATION, TAKE_SIDE, PUT_SIDE],
-    flags: &[Flag::Write, Flag::DenyOom],
-    keys: Keys::FromTo { to: Access::Insert },
-    access: Access::Take,
-    reply: "Bulk string: the body. Nil if no job is ready. The error classes `PAUSED`, `FULL`, `OOM` and \
-            `MISCONF` if the destination does not take it; then it stays where it is.",
-    notes: "One step: the body is never in both queues nor in none. The destination's job is a new one, with a \
-            made id and that queue's settings.",
-    ..LIST
-};
+const MOVE: CommandSpec = LIST
+    .arguments(&[SOURCE, DESTINATION, TAKE_SIDE, PUT_SIDE])
+    .flags(&[Flag::Write, Flag::DenyOom])
+    .keys(KeyPositions::FromTo { to: Access::Insert })
+    .access(Access::Take)
+    .reply("Bulk string: the body. Nil if no job is ready. The error classes `PAUSED`, `FULL`, `OOM` and `MISCONF` \
+            if the destination does not accept it; the job then stays where it is.")
+    .notes("One step: the body is always in exactly one of the queues. The destination's job is a new one, with a \
+            generated id and that queue's settings.");
 
-const BLOCKING_MOVE_REPLY: &str = "Bulk string: the body. Nil when the timeout is over. The error classes \
-                                   `PAUSED`, `FULL`, `OOM` and `MISCONF`, at once or after waiting, if the \
-                                   destination does not take it; then it stays where it is.";
+const BLOCKING_MOVE_REPLY: &str = "Bulk string: the body. Nil after the timeout. The error classes `PAUSED`, `FULL`, \
+                                   `OOM` and `MISCONF`, at once or after waiting, if the destination does not accept \
+                                   it; the job then stays where it is.";
 
-/// A command that looks.
-const LOOK: CommandSpec = CommandSpec { flags: &[Flag::ReadOnly], access: Access::Read, ..LIST };
+const LOOK: CommandSpec = LIST.flags(&[Flag::ReadOnly]).access(Access::Read);
 
-/// A command that delayd refuses.
-const REFUSED: CommandSpec =
-    CommandSpec { flags: &[Flag::Write, Flag::DenyOom], access: Access::Update, ..LIST };
+const REFUSED: CommandSpec = LIST.flags(&[Flag::Write, Flag::DenyOom]).access(Access::Update);
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "lpush",
-        summary: "Adds jobs that are ready at once, each at the head of its priority",
-        example: &[("LPUSH mail a b", "(integer) 2"), ("LRANGE mail 0 -1", "1) \"b\"\n2) \"a\"")],
-        parse: Some(|args| push(args, Side::Left, false)),
-        ..PUSH
-    },
-    CommandSpec {
-        name: "rpush",
-        summary: "Adds jobs that are ready at once, each at the tail of its priority",
-        example: &[("RPUSH mail a b", "(integer) 2"), ("LRANGE mail 0 -1", "1) \"a\"\n2) \"b\"")],
-        parse: Some(|args| push(args, Side::Right, false)),
-        ..PUSH
-    },
-    CommandSpec {
-        name: "lpushx",
-        summary: "LPUSH, if the queue exists",
-        example: &[("LPUSHX nothing a", "(integer) 0")],
-        parse: Some(|args| push(args, Side::Left, true)),
-        ..PUSH
-    },
-    CommandSpec {
-        name: "rpushx",
-        summary: "RPUSH, if the queue exists",
-        example: &[("RPUSHX nothing a", "(integer) 0")],
-        parse: Some(|args| push(args, Side::Right, true)),
-        ..PUSH
-    },
-    CommandSpec {
-        name: "lpop",
-        summary: "Takes ready jobs from the left, at most once",
-        example: &[("RPUSH mail a b c", "(integer) 3"), ("LPOP mail 2", "1) \"a\"\n2) \"b\"")],
-        parse: Some(|args| pop(args, Side::Left)),
-        ..POP
-    },
-    CommandSpec {
-        name: "rpop",
-        summary: "Takes ready jobs from the right, at most once",
-        example: &[("RPUSH mail a b c", "(integer) 3"), ("RPOP mail", "\"c\"")],
-        parse: Some(|args| pop(args, Side::Right)),
-        ..POP
-    },
-    CommandSpec {
-        name: "blpop",
-        summary: "Takes a ready job from the left, at most once; waits for one",
-        example: &[("RPUSH mail a", "(integer) 1"), ("BLPOP mail 5", "1) \"mail\"\n2) \"a\"")],
-        parse: Some(|args| blocking_pop(args, Side::Left)),
-        ..BLOCKING_POP
-    },
-    CommandSpec {
-        name: "brpop",
-        summary: "Takes a ready job from the right, at most once; waits for one",
-        example: &[("LPUSH mail a", "(integer) 1"), ("BRPOP mail 5", "1) \"mail\"\n2) \"a\"")],
-        parse: Some(|args| blocking_pop(args, Side::Right)),
-        ..BLOCKING_POP
-    },
-    CommandSpec {
-        name: "lmpop",
-        summary: "Takes ready jobs of the first queue that has any, at most once",
-        complexity: "O(N+M) where N is the number of queues and M the number of jobs",
-        arguments: &[
-            Argument::new("numqueues", Kind::Integer).about("1 to 10000."),
+    row("lpush", "Adds jobs that are ready at once, each at the head of its priority", PUSH)
+        .example(&[("LPUSH mail a b", "(integer) 2"), ("LRANGE mail 0 -1", "1) \"b\"\n2) \"a\"")])
+        .parse(|args| push(args, Side::Left, false)),
+    row("rpush", "Adds jobs that are ready at once, each at the tail of its priority", PUSH)
+        .example(&[("RPUSH mail a b", "(integer) 2"), ("LRANGE mail 0 -1", "1) \"a\"\n2) \"b\"")])
+        .parse(|args| push(args, Side::Right, false)),
+    row("lpushx", "LPUSH, if the queue exists", PUSH)
+        .example(&[("LPUSHX nothing a", "(integer) 0")])
+        .parse(|args| push(args, Side::Left, true)),
+    row("rpushx", "RPUSH, if the queue exists", PUSH)
+        .example(&[("RPUSHX nothing a", "(integer) 0")])
+        .parse(|args| push(args, Side::Right, true)),
+    row("lpop", "Takes ready jobs from the left, at most once", POP)
+        .example(&[("RPUSH mail a b c", "(integer) 3"), ("LPOP mail 2", "1) \"a\"\n2) \"b\"")])
+        .parse(|args| pop(args, Side::Left)),
+    row("rpop", "Takes ready jobs from the right, at most once", POP)
+        .example(&[("RPUSH mail a b c", "(integer) 3"), ("RPOP mail", "\"c\"")])
+        .parse(|args| pop(args, Side::Right)),
+    row("blpop", "Takes a ready job from the left, at most once, or waits for one", BLOCKING_POP)
+        .example(&[("RPUSH mail a", "(integer) 1"), ("BLPOP mail 5", "1) \"mail\"\n2) \"a\"")])
+        .parse(|args| blocking_pop(args, Side::Left)),
+    row("brpop", "Takes a ready job from the right, at most once, or waits for one", BLOCKING_POP)
+        .example(&[("LPUSH mail a", "(integer) 1"), ("BRPOP mail 5", "1) \"mail\"\n2) \"a\"")])
+        .parse(|args| blocking_pop(args, Side::Right)),
+    row("lmpop", "Takes ready jobs of the first queue that has any, at most once", POP)
+        .complexity("O(N+M) where N is the number of queues and M the number of jobs")
+        .arguments(&[
+            Argument::new("numqueues", ArgumentKind::Integer).about("1 to 10000."),
             QUEUES,
             SIDE,
             COUNT,
-        ],
-        flags: &[Flag::Write],
-        keys: Keys::Counted { at: 1 },
-        reply: "Array: queue, array of bodies. Nil if no job is ready.",
-        example: &[
+        ])
+        .flags(&[Flag::Write])
+        .keys(KeyPositions::Counted { at: 1 })
+        .reply("Array: queue, array of bodies. Nil if no job is ready.")
+        .example(&[
             ("RPUSH mail a b", "(integer) 2"),
             ("LMPOP 2 urgent mail LEFT COUNT 10", "1) \"mail\"\n2) 1) \"a\"\n   2) \"b\""),
-        ],
-        parse: Some(|args| pop_many(args, Wait::No)),
-        ..POP
-    },
-    CommandSpec {
-        name: "blmpop",
-        summary: "Takes ready jobs of the first queue that has any, at most once; waits for one",
-        complexity: "O(N+M) where N is the number of queues and M the number of jobs",
-        arguments: &[
-            TIMEOUT,
-            Argument::new("numqueues", Kind::Integer).about("1 to 10000."),
-            QUEUES,
-            SIDE,
-            COUNT,
-        ],
-        flags: &[Flag::Write, Flag::Blocking],
-        keys: Keys::Counted { at: 2 },
-        reply: "Array: queue, array of bodies. Nil when the timeout is over.",
-        example: &[
-            ("RPUSH mail a", "(integer) 1"),
-            ("BLMPOP 5 1 mail LEFT", "1) \"mail\"\n2) 1) \"a\""),
-        ],
-        parse: Some(|args| {
-            let wait = args.seconds()?;
-            pop_many(args, wait)
-        }),
-        ..BLOCKING_POP
-    },
-    CommandSpec {
-        name: "llen",
-        summary: "Counts a queue's ready jobs",
-        flags: &[Flag::ReadOnly, Flag::Fast],
-        arguments: &[QUEUE],
-        access: Access::Look,
-        reply: "Integer: the ready jobs.",
-        example: &[("LLEN nothing", "(integer) 0")],
-        parse: Some(parse_len),
-        ..LOOK
-    },
-    CommandSpec {
-        name: "xlen",
-        summary: "Counts a queue's ready jobs; the same as LLEN, for autoscalers that ask streams",
-        group: Group::Generic,
-        categories: &["stream"],
-        flags: &[Flag::ReadOnly, Flag::Fast],
-        arguments: &[QUEUE],
-        access: Access::Look,
-        reply: "Integer: the ready jobs.",
-        example: &[("XLEN nothing", "(integer) 0")],
-        parse: Some(parse_len),
-        ..LOOK
-    },
-    CommandSpec {
-        name: "lrange",
-        summary: "Shows ready jobs from one place to another",
-        complexity: "O(S+N) where S is the distance from the nearer side and N the number of jobs shown",
-        arguments: &[
+        ])
+        .parse(|args| pop_many(args, Wait::No)),
+    row(
+        "blmpop",
+        "Takes ready jobs of the first queue that has any, at most once, or waits for one",
+        BLOCKING_POP,
+    )
+    .complexity("O(N+M) where N is the number of queues and M the number of jobs")
+    .arguments(&[
+        TIMEOUT,
+        Argument::new("numqueues", ArgumentKind::Integer).about("1 to 10000."),
+        QUEUES,
+        SIDE,
+        COUNT,
+    ])
+    .flags(&[Flag::Write, Flag::Blocking])
+    .keys(KeyPositions::Counted { at: 2 })
+    .reply("Array: queue, array of bodies. Nil after the timeout.")
+    .example(&[
+        ("RPUSH mail a", "(integer) 1"),
+        ("BLMPOP 5 1 mail LEFT", "1) \"mail\"\n2) 1) \"a\""),
+    ])
+    .parse(|args| {
+        let wait = args.seconds()?;
+        pop_many(args, wait)
+    }),
+    row("llen", "Counts a queue's ready jobs", LOOK)
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .arguments(&[QUEUE])
+        .access(Access::Look)
+        .reply("Integer: the ready jobs.")
+        .example(&[("LLEN nothing", "(integer) 0")])
+        .parse(parse_len),
+    row(
+        "xlen",
+        "Counts a queue's ready jobs; the same as LLEN, for autoscalers that query streams",
+        LOOK,
+    )
+    .group(Group::Generic)
+    .categories(&["stream"])
+    .flags(&[Flag::ReadOnly, Flag::Fast])
+    .arguments(&[QUEUE])
+    .access(Access::Look)
+    .reply("Integer: the ready jobs.")
+    .example(&[("XLEN nothing", "(integer) 0")])
+    .parse(parse_len),
+    row("lrange", "Shows ready jobs from one place to another", LOOK)
+        .complexity("O(S+N) where S is the distance from the nearer side and N the number of jobs shown")
+        .arguments(&[
             QUEUE,
-            Argument::new("start", Kind::Integer)
-                .about("From 0; negative ones count from the right, -1 being the last."),
-            Argument::new("stop", Kind::Integer).about("It is shown too."),
-        ],
-        reply: "Array of bodies; an error if it would have more than 16 MiB.",
-        notes: LOOKED_AT,
-        example: &[("RPUSH mail a b c", "(integer) 3"), ("LRANGE mail 0 1", "1) \"a\"\n2) \"b\"")],
-        parse: Some(|args| {
+            Argument::new("start", ArgumentKind::Integer)
+                .about("From 0; negative places count from the right, -1 is the last."),
+            Argument::new("stop", ArgumentKind::Integer).about("Inclusive."),
+        ])
+        .reply("Array of bodies; an error if it would have more than 16 MiB.")
+        .notes(LOOKED_AT)
+        .example(&[("RPUSH mail a b c", "(integer) 3"), ("LRANGE mail 0 1", "1) \"a\"\n2) \"b\"")])
+        .parse(|args| {
             let (queue, start) = (args.queue()?, args.signed("start")?);
             Ok(Action::Engine(Request::Range { queue, start, stop: args.signed("stop")? }))
         }),
-        ..LOOK
-    },
-    CommandSpec {
-        name: "lindex",
-        summary: "Shows the ready job at a place",
-        complexity: "O(S) where S is the distance from the nearer side",
-        arguments: &[
+    row("lindex", "Shows the ready job at a place", LOOK)
+        .complexity("O(S) where S is the distance from the nearer side")
+        .arguments(&[
             QUEUE,
-            Argument::new("place", Kind::Integer)
-                .about("From 0; negative ones count from the right, -1 being the last."),
-        ],
-        reply: "Bulk string: the body. Nil if there is none.",
-        notes: LOOKED_AT,
-        example: &[("RPUSH mail a b", "(integer) 2"), ("LINDEX mail -1", "\"b\"")],
-        parse: Some(|args| {
+            Argument::new("place", ArgumentKind::Integer)
+                .about("From 0; negative places count from the right, -1 is the last."),
+        ])
+        .reply("Bulk string: the body. Nil if there is no job at that place.")
+        .notes(LOOKED_AT)
+        .example(&[("RPUSH mail a b", "(integer) 2"), ("LINDEX mail -1", "\"b\"")])
+        .parse(|args| {
             Ok(Action::Engine(Request::At { queue: args.queue()?, place: args.signed("place")? }))
         }),
-        ..LOOK
-    },
-    CommandSpec {
-        name: "lpos",
-        summary: "Finds ready jobs by their body",
-        complexity: "O(N) where N is the number of jobs looked at",
-        arguments: &[
+    row("lpos", "Finds ready jobs by their body", LOOK)
+        .complexity("O(N) where N is the number of jobs examined")
+        .arguments(&[
             QUEUE,
             BODY,
-            Argument::option("RANK", "rank", Kind::Integer)
+            Argument::option("RANK", "rank", ArgumentKind::Integer)
                 .shown("n")
-                .about("The first that counts: 1 the first, 2 the second, -1 the last. Default 1."),
-            Argument::option("COUNT", "count", Kind::Integer)
+                .about("Which match to begin with: 1 the first, 2 the second, -1 the last. Default 1."),
+            Argument::option("COUNT", "count", ArgumentKind::Integer)
                 .shown("n")
-                .about("The most to find, up to 10000; 0 for all."),
-            Argument::option("MAXLEN", "maxlen", Kind::Integer)
+                .about("Maximum number of matches, up to 10000; 0 for all."),
+            Argument::option("MAXLEN", "maxlen", ArgumentKind::Integer)
                 .shown("n")
-                .about("How many jobs to look at; 0 for all. Default 0."),
-        ],
-        reply: "Integer: the place. Nil if there is none. With COUNT an array of places; an error if there \
-                are more than 10000.",
-        notes: LOOKED_AT,
-        example: &[("RPUSH mail a b a", "(integer) 3"), ("LPOS mail a RANK -1", "(integer) 2")],
-        parse: Some(parse_find),
-        ..LOOK
-    },
-    CommandSpec {
-        name: "lrem",
-        summary: "Removes ready jobs by their body",
-        complexity: "O(N) where N is the number of jobs looked at",
-        arguments: &[
+                .about("How many jobs to examine; 0 for all. Default 0."),
+        ])
+        .reply("Integer: the place. Nil without a match. With COUNT an array of places; an error if there \
+                are more than 10000.")
+        .notes(LOOKED_AT)
+        .example(&[("RPUSH mail a b a", "(integer) 3"), ("LPOS mail a RANK -1", "(integer) 2")])
+        .parse(parse_find),
+    row("lrem", "Removes ready jobs by their body", LIST)
+        .complexity("O(N) where N is the number of jobs examined")
+        .arguments(&[
             QUEUE,
-            Argument::new("count", Kind::Integer).about(
-                "The most to remove, up to 10000, from the left; negative: from the right; 0: all.",
+            Argument::new("count", ArgumentKind::Integer).about(
+                "Maximum number to remove, up to 10000, from the left; negative: from the right; 0: all.",
             ),
             BODY,
-        ],
-        flags: &[Flag::Write],
-        access: Access::Delete,
-        reply: "Integer: how many were removed; an error, and none, if more than 10000 would be.",
-        notes: "They count as deleted, as with DELAY.DEL, which removes by id without a search. What LRANGE \
-                says of long lists holds here, too; then none is removed.",
-        example: &[("RPUSH mail a b a", "(integer) 3"), ("LREM mail 1 a", "(integer) 1")],
-        parse: Some(parse_remove),
-        ..LIST
-    },
-    CommandSpec {
-        name: "lmove",
-        summary: "Moves a ready job from one queue to another",
-        example: &[
+        ])
+        .flags(&[Flag::Write])
+        .access(Access::Delete)
+        .reply("Integer: how many were removed; an error, and none, if more than 10000 would be.")
+        .notes("They count as deleted, as with DELAY.DEL, which removes by id without a search. LRANGE's limit on \
+                long lists applies here, too; then none is removed.")
+        .example(&[("RPUSH mail a b a", "(integer) 3"), ("LREM mail 1 a", "(integer) 1")])
+        .parse(parse_remove),
+    row("lmove", "Moves a ready job from one queue to another", MOVE)
+        .example(&[
             ("RPUSH mail a b", "(integer) 2"),
             ("LMOVE mail taken LEFT RIGHT", "\"a\""),
             ("LRANGE taken 0 -1", "1) \"a\""),
-        ],
-        parse: Some(|args| parse_move(args, None, false)),
-        ..MOVE
-    },
-    CommandSpec {
-        name: "blmove",
-        summary: "Moves a ready job from one queue to another; waits for one",
-        arguments: &[SOURCE, DESTINATION, TAKE_SIDE, PUT_SIDE, TIMEOUT],
-        flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
-        reply: BLOCKING_MOVE_REPLY,
-        example: &[("RPUSH mail a", "(integer) 1"), ("BLMOVE mail taken LEFT RIGHT 5", "\"a\"")],
-        parse: Some(|args| parse_move(args, None, true)),
-        ..MOVE
-    },
-    CommandSpec {
-        name: "rpoplpush",
-        summary: "Moves a ready job; the same as LMOVE with RIGHT LEFT",
-        arguments: &[SOURCE, DESTINATION],
-        example: &[("RPUSH mail a b", "(integer) 2"), ("RPOPLPUSH mail taken", "\"b\"")],
-        parse: Some(|args| parse_move(args, Some((Side::Right, Side::Left)), false)),
-        ..MOVE
-    },
-    CommandSpec {
-        name: "brpoplpush",
-        summary: "Moves a ready job; the same as BLMOVE with RIGHT LEFT",
-        arguments: &[SOURCE, DESTINATION, TIMEOUT],
-        flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
-        reply: BLOCKING_MOVE_REPLY,
-        example: &[("RPUSH mail a", "(integer) 1"), ("BRPOPLPUSH mail taken 5", "\"a\"")],
-        parse: Some(|args| parse_move(args, Some((Side::Right, Side::Left)), true)),
-        ..MOVE
-    },
-    CommandSpec {
-        arguments: &[QUEUE, Argument::new("place", Kind::Integer), BODY],
-        ..refused(
-            "lset",
-            "Refused: a job's body stays as it is",
-            "LSET mail 0 x",
-            "ERR LSET is refused: a job's body stays as it is; remove it with LREM and add another",
-            REFUSED,
-        )
-    },
-    CommandSpec {
-        arguments: &[
-            QUEUE,
-            Argument::new("where", Kind::Bytes).shown("BEFORE|AFTER"),
-            Argument::new("pivot", Kind::Bytes),
-            BODY,
-        ],
-        access: Access::Insert,
-        ..refused(
-            "linsert",
-            "Refused: jobs enter at the head or the tail of their priority",
-            "LINSERT mail BEFORE a b",
-            "ERR LINSERT is refused: jobs enter at the head or the tail of their priority; use LPUSH or RPUSH",
-            REFUSED,
-        )
-    },
-    CommandSpec {
-        arguments: &[
-            QUEUE,
-            Argument::new("start", Kind::Integer),
-            Argument::new("stop", Kind::Integer),
-        ],
-        flags: &[Flag::Write],
-        access: Access::Delete,
-        ..refused(
-            "ltrim",
-            "Refused: it would drop jobs unseen",
-            "LTRIM mail 0 99",
-            "ERR LTRIM is refused: it would drop jobs unseen; DELAY.CONFIG SET max-jobs limits a queue, LPOP and RPOP take jobs away",
-            REFUSED,
-        )
-    },
+        ])
+        .parse(|args| parse_move(args, None, false)),
+    row("blmove", "Moves a ready job from one queue to another, or waits for one", MOVE)
+        .arguments(&[SOURCE, DESTINATION, TAKE_SIDE, PUT_SIDE, TIMEOUT])
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking])
+        .reply(BLOCKING_MOVE_REPLY)
+        .example(&[("RPUSH mail a", "(integer) 1"), ("BLMOVE mail taken LEFT RIGHT 5", "\"a\"")])
+        .parse(|args| parse_move(args, None, true)),
+    row("rpoplpush", "Moves a ready job; the same as LMOVE with RIGHT LEFT", MOVE)
+        .arguments(&[SOURCE, DESTINATION])
+        .example(&[("RPUSH mail a b", "(integer) 2"), ("RPOPLPUSH mail taken", "\"b\"")])
+        .parse(|args| parse_move(args, Some((Side::Right, Side::Left)), false)),
+    row("brpoplpush", "Moves a ready job; the same as BLMOVE with RIGHT LEFT", MOVE)
+        .arguments(&[SOURCE, DESTINATION, TIMEOUT])
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking])
+        .reply(BLOCKING_MOVE_REPLY)
+        .example(&[("RPUSH mail a", "(integer) 1"), ("BRPOPLPUSH mail taken 5", "\"a\"")])
+        .parse(|args| parse_move(args, Some((Side::Right, Side::Left)), true)),
+    refused(
+        "lset",
+        "Refused: a job's body stays as it is",
+        "LSET mail 0 x",
+        "ERR LSET is refused: a job's body stays as it is; remove it with LREM and add another",
+        REFUSED,
+    )
+    .arguments(&[QUEUE, Argument::new("place", ArgumentKind::Integer), BODY]),
+    refused(
+        "linsert",
+        "Refused: jobs enter at the head or the tail of their priority",
+        "LINSERT mail BEFORE a b",
+        "ERR LINSERT is refused: jobs enter at the head or the tail of their priority; use LPUSH or RPUSH",
+        REFUSED,
+    )
+    .arguments(&[
+        QUEUE,
+        Argument::new("where", ArgumentKind::Bytes).shown("BEFORE|AFTER"),
+        Argument::new("pivot", ArgumentKind::Bytes),
+        BODY,
+    ])
+    .access(Access::Insert),
+    refused(
+        "ltrim",
+        "Refused: it would drop jobs silently",
+        "LTRIM mail 0 99",
+        "ERR LTRIM is refused: it would drop jobs unseen; DELAY.CONFIG SET max-jobs limits a queue, LPOP and RPOP take jobs away",
+        REFUSED,
+    )
+    .arguments(&[
+        QUEUE,
+        Argument::new("start", ArgumentKind::Integer),
+        Argument::new("stop", ArgumentKind::Integer),
+    ])
+    .flags(&[Flag::Write])
+    .access(Access::Delete),
 ];
 
 fn push<'a>(args: &mut Args<'a>, side: Side, only_existing: bool) -> Result<Action<'a>, Error> {
@@ -452,7 +365,7 @@ fn popping(pop: ListPop<'_>) -> Action<'_> {
     Action::Engine(Request::ListPop(pop))
 }
 
-/// A count from 1 to 10,000; `text` is Redis's for what is none.
+/// A count from 1 to 10,000; `text` is Redis's error for other values.
 fn positive(args: &mut Args<'_>, name: &str, text: &str) -> Result<u32, Error> {
     let is_positive = |word: &[u8]| match number::unsigned_or_more(word) {
         None | Some(number::Whole::Fits(0)) => false,
@@ -465,7 +378,7 @@ fn positive(args: &mut Args<'_>, name: &str, text: &str) -> Result<u32, Error> {
 }
 
 fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Len { queue: args.queue()?, state: Some(State::Ready) }))
+    Ok(Action::Engine(Request::Len { queue: args.queue()?, state: Some(JobState::Ready) }))
 }
 
 fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

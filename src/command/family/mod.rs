@@ -1,8 +1,7 @@
-//! The commands, a file for each family: what they are, and the parser beside it.
+//! The commands, a file for each family: their rows, and the parser next to each.
 
 pub(super) mod acl;
 pub(super) mod across;
-mod always;
 pub(super) mod backup;
 pub(super) mod bulk;
 pub(super) mod client;

@@ -1,14 +1,14 @@
 //! Looking at the server: its numbers, its memory, the commands that took long.
 
-use crate::command::family::always::answered;
+use crate::command::family::help::answered;
 use crate::command::family::help::help;
 use crate::command::family::produce::QUEUE;
 use crate::command::family::server::{ADMIN, CONTAINER, SERVER};
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Fixed, Latency, Server};
+use crate::command::spec::action::{Action, Fixed, Latency, ServerRequest};
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
 use crate::engine::model::request::Request;
 use crate::error::Error;
 
@@ -18,74 +18,62 @@ const MEMORY_DOCTOR: &str = "INFO memory tells what is held; MEMORY USAGE, what 
 const LATENCY_DOCTOR: &str = "There is no latency monitor. LATENCY HISTOGRAM tells how long commands take, \
     SLOWLOG GET which ones took long, DELAY.STATS how late a queue's deliveries are.\n";
 
-const EVENT: &[Argument] = &[Argument::new("event", Kind::Bytes)];
+const EVENT: &[Argument] = &[Argument::new("event", ArgumentKind::Bytes)];
 
 /// A subcommand of MEMORY.
-const UNFLAGGED: CommandSpec = CommandSpec { flags: &[], ..SERVER };
+const UNFLAGGED: CommandSpec = SERVER.flags(&[]);
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "info",
-        summary: "Shows the server's numbers",
-        arguments: &[Argument::new("section", Kind::Bytes).optional().multiple()],
-        flags: &[Flag::Loading, Flag::Stale],
-        categories: &["dangerous"],
-        tips: &["nondeterministic_output"],
-        reply: "Text: sections of lines `name:value`. Unknown sections are left out.",
-        example: &[("INFO nothing", "")],
-        parse: Some(|args| Ok(Action::Server(Server::Info(args.rest())))),
-        ..SERVER
-    },
-    CommandSpec {
-        name: "latency",
-        summary: "How long commands take",
-        subcommands: &[
+    row("info", "Shows the server's numbers", SERVER)
+        .arguments(&[Argument::new("section", ArgumentKind::Bytes).optional().multiple()])
+        .flags(&[Flag::Loading, Flag::Stale])
+        .categories(&["dangerous"])
+        .tips(&["nondeterministic_output"])
+        .reply("Text: sections of lines `name:value`. Unknown sections are left out.")
+        .example(&[("INFO nothing", "")])
+        .parse(|args| Ok(Action::Server(ServerRequest::Info(args.rest())))),
+    row("latency", "How long commands take", CONTAINER)
+        .subcommands(&[
             answered(
                 "latency|doctor",
-                "Says where to look for what took long",
+                "Explains where to look for slow commands",
                 "LATENCY DOCTOR",
                 Fixed::Text(LATENCY_DOCTOR),
                 ADMIN,
             ),
-            CommandSpec {
-                name: "latency|graph",
-                summary: "Refused: there is no latency monitor",
-                arguments: EVENT,
-                reply: "An error.",
-                example: &[(
+            row("latency|graph", "Refused: there is no latency monitor", ADMIN)
+                .arguments(EVENT)
+                .reply("An error.")
+                .example(&[(
                     "LATENCY GRAPH command",
                     "(error) ERR No samples available for event 'command'",
-                )],
-                parse: Some(parse_latency_graph),
-                ..ADMIN
-            },
+                )])
+                .parse(parse_latency_graph),
             help("latency|help", Group::Server),
-            CommandSpec {
-                name: "latency|histogram",
-                summary: "Shows how long commands took since the start or CONFIG RESETSTAT",
-                complexity: "O(N) where N is the number of commands",
-                arguments: &[Argument::new("command", Kind::Bytes)
-                    .optional()
-                    .multiple()
-                    .about("A container stands for its subcommands.")],
-                reply: "Map (in RESP2 a flat array) from names to maps: `calls`, and `histogram_usec`, a map \
-                        from us to how many calls took up to so long.",
-                example: &[("LATENCY HISTOGRAM nothing", "(empty array)")],
-                parse: Some(|args| {
-                    Ok(Action::Server(Server::Latency(Latency::Histogram(args.rest()))))
-                }),
-                ..ADMIN
-            },
-            CommandSpec {
-                arguments: EVENT,
-                ..answered(
-                    "latency|history",
-                    "Shows no samples: there is no latency monitor",
-                    "LATENCY HISTORY command",
-                    Fixed::Empty,
-                    ADMIN,
-                )
-            },
+            row(
+                "latency|histogram",
+                "Shows how long commands took since the start or CONFIG RESETSTAT",
+                ADMIN,
+            )
+            .complexity("O(N) where N is the number of commands")
+            .arguments(&[Argument::new("command", ArgumentKind::Bytes)
+                .optional()
+                .multiple()
+                .about("A container command selects its subcommands.")])
+            .reply("Map (in RESP2 a flat array) from names to maps: `calls`, and `histogram_usec`, a map from us \
+                    to the number of calls that took at most that long.")
+            .example(&[("LATENCY HISTOGRAM nothing", "(empty array)")])
+            .parse(|args| {
+                Ok(Action::Server(ServerRequest::Latency(Latency::Histogram(args.rest()))))
+            }),
+            answered(
+                "latency|history",
+                "Shows no samples: there is no latency monitor",
+                "LATENCY HISTORY command",
+                Fixed::Empty,
+                ADMIN,
+            )
+            .arguments(EVENT),
             answered(
                 "latency|latest",
                 "Shows no samples: there is no latency monitor",
@@ -93,26 +81,20 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 Fixed::Empty,
                 ADMIN,
             ),
-            CommandSpec {
-                arguments: &[Argument::new("event", Kind::Bytes).optional().multiple()],
-                ..answered(
-                    "latency|reset",
-                    "Forgets samples, of which there are none",
-                    "LATENCY RESET",
-                    Fixed::Zero,
-                    ADMIN,
-                )
-            },
-        ],
-        ..CONTAINER
-    },
-    CommandSpec {
-        name: "memory",
-        summary: "What is held in memory",
-        subcommands: &[
+            answered(
+                "latency|reset",
+                "Removes samples, of which there are none",
+                "LATENCY RESET",
+                Fixed::Zero,
+                ADMIN,
+            )
+            .arguments(&[Argument::new("event", ArgumentKind::Bytes).optional().multiple()]),
+        ]),
+    row("memory", "What is held in memory", CONTAINER)
+        .subcommands(&[
             answered(
                 "memory|doctor",
-                "Says where to look",
+                "Explains where to look",
                 "MEMORY DOCTOR",
                 Fixed::Text(MEMORY_DOCTOR),
                 UNFLAGGED,
@@ -120,89 +102,63 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             help("memory|help", Group::Server),
             answered(
                 "memory|malloc-stats",
-                "Says that the allocator has no statistics",
+                "Reports that the allocator has no statistics",
                 "MEMORY MALLOC-STATS",
                 Fixed::Text("Stats not supported for the current allocator"),
                 UNFLAGGED,
             ),
             answered(
                 "memory|purge",
-                "Does nothing: memory is given back as it is freed",
+                "Does nothing: memory is returned as it is freed",
                 "MEMORY PURGE",
                 Fixed::Ok,
                 UNFLAGGED,
             ),
-            CommandSpec {
-                name: "memory|stats",
-                summary: "Shows how much is held for what",
-                flags: &[],
-                tips: &["nondeterministic_output"],
-                reply: "Map (in RESP2 a flat array) from names to bytes, and `keys.count`.",
-                example: &[("MEMORY STATS", "1) \"peak.allocated\"\n2) (integer) 1213\n...")],
-                parse: Some(|_| Ok(Action::Server(Server::MemoryStats))),
-                ..SERVER
-            },
-            CommandSpec {
-                name: "memory|usage",
-                summary: "Says how many bytes are held for a queue",
-                arguments: &[
+            row("memory|stats", "Shows memory by use", SERVER)
+                .flags(&[])
+                .tips(&["nondeterministic_output"])
+                .reply("Map (in RESP2 a flat array) from names to bytes, and `keys.count`.")
+                .example(&[("MEMORY STATS", "1) \"peak.allocated\"\n2) (integer) 1213\n...")])
+                .parse(|_| Ok(Action::Server(ServerRequest::MemoryStats))),
+            row("memory|usage", "Shows the bytes of memory for a queue", SERVER)
+                .arguments(&[
                     QUEUE,
-                    Argument::option("SAMPLES", "count", Kind::Integer)
-                        .about("Without meaning: the number is exact."),
-                ],
-                flags: &[Flag::ReadOnly],
-                keys: Keys::Range { first: 2, last: 2 },
-                access: Access::Look,
-                reply: "Integer, or nil if there is no such queue.",
-                example: &[("MEMORY USAGE nothing", "(nil)")],
-                parse: Some(parse_memory_usage),
-                ..SERVER
-            },
-        ],
-        ..CONTAINER
-    },
-    CommandSpec {
-        name: "slowlog",
-        summary: "The commands that took long",
-        subcommands: &[
-            CommandSpec {
-                name: "slowlog|get",
-                summary: "Shows the newest entries",
-                complexity: "O(N) where N is the number of entries",
-                arguments: &[Argument::new("count", Kind::Integer)
+                    Argument::option("SAMPLES", "count", ArgumentKind::Integer)
+                        .about("No effect: the number is exact."),
+                ])
+                .flags(&[Flag::ReadOnly])
+                .keys(KeyPositions::Range { first: 2, last: 2 })
+                .access(Access::Look)
+                .reply("Integer, or nil if there is no such queue.")
+                .example(&[("MEMORY USAGE nothing", "(nil)")])
+                .parse(parse_memory_usage),
+        ]),
+    row("slowlog", "The commands that took long", CONTAINER)
+        .subcommands(&[
+            row("slowlog|get", "Shows the newest entries", ADMIN)
+                .complexity("O(N) where N is the number of entries")
+                .arguments(&[Argument::new("count", ArgumentKind::Integer)
                     .optional()
-                    .about("How many; -1 all. Default 10.")],
-                tips: &["nondeterministic_output"],
-                reply: "Array of entries, each an array: number, unix seconds, duration in us, arguments, \
-                        client address, client name.",
-                notes: "A command that waits is there when it is over, with the time it ran and its reply \
-                        took, not the time it waited. Of a transaction the commands are there, not EXEC.",
-                example: &[("SLOWLOG GET 1", "(empty array)")],
-                parse: Some(parse_slowlog_get),
-                ..ADMIN
-            },
+                    .about("How many; -1 all. Default 10.")])
+                .tips(&["nondeterministic_output"])
+                .reply("Array of entries, each an array: number, unix seconds, duration in us, arguments, \
+                        client address, client name.")
+                .notes("A waiting command is listed when it is over, with the time of its execution and its reply, \
+                        not the time it waited. For a transaction the commands are listed, not EXEC.")
+                .example(&[("SLOWLOG GET 1", "(empty array)")])
+                .parse(parse_slowlog_get),
             help("slowlog|help", Group::Server),
-            CommandSpec {
-                name: "slowlog|len",
-                summary: "Counts the entries",
-                tips: &["nondeterministic_output"],
-                reply: "Integer.",
-                example: &[("SLOWLOG LEN", "(integer) 0")],
-                parse: Some(|_| Ok(Action::Server(Server::SlowlogLen))),
-                ..ADMIN
-            },
-            CommandSpec {
-                name: "slowlog|reset",
-                summary: "Removes all entries",
-                complexity: "O(N) where N is the number of entries",
-                reply: "Simple string: `OK`.",
-                example: &[("SLOWLOG RESET", "OK")],
-                parse: Some(|_| Ok(Action::Server(Server::SlowlogReset))),
-                ..ADMIN
-            },
-        ],
-        ..CONTAINER
-    },
+            row("slowlog|len", "Counts the entries", ADMIN)
+                .tips(&["nondeterministic_output"])
+                .reply("Integer.")
+                .example(&[("SLOWLOG LEN", "(integer) 0")])
+                .parse(|_| Ok(Action::Server(ServerRequest::SlowlogLen))),
+            row("slowlog|reset", "Removes all entries", ADMIN)
+                .complexity("O(N) where N is the number of entries")
+                .reply("Simple string: `OK`.")
+                .example(&[("SLOWLOG RESET", "OK")])
+                .parse(|_| Ok(Action::Server(ServerRequest::SlowlogReset))),
+        ]),
 ];
 
 fn parse_latency_graph<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -233,5 +189,5 @@ fn parse_slowlog_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         };
     }
     args.end_or_arity()?;
-    Ok(Action::Server(Server::SlowlogGet(count)))
+    Ok(Action::Server(ServerRequest::SlowlogGet(count)))
 }

@@ -2,89 +2,89 @@
 
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
 use crate::engine::model::request::{Add, Request, Taken};
 use crate::error::Error;
 
 /// The queue, as almost every command begins.
-pub(super) const QUEUE: Argument = Argument::new("queue", Kind::Key).about("1 to 512 bytes.");
+pub(super) const QUEUE: Argument =
+    Argument::new("queue", ArgumentKind::Key).about("1 to 512 bytes.");
 
 /// When a job is to fall due.
-pub(super) const WHEN: Argument = Argument::new("when", Kind::When).about(
+pub(super) const WHEN: Argument = Argument::new("when", ArgumentKind::When).about(
     "A duration from now (`30s`, `1h30m`, `15d`, a bare number is ms), or an absolute time: `@` and \
-     unix ms, or a date, time and offset such as `2030-01-31T12:30:00Z`. In the past: due now; `@` \
-     before 1973 (100000000000), but for `@0`, can only be unix seconds and is refused. At most \
-     `max-delay` (3650d) from now.",
+     unix ms, or a date, time and offset such as `2030-01-31T12:30:00Z`. A time in the past means now. `@` before \
+     1973 (100000000000), except `@0`, can only be unix seconds and is refused. At most `max-delay` (3650d) from \
+     now.",
 );
 
-/// A job's priority.
 pub(super) const PRIORITY: Argument =
-    Argument::option("PRIORITY", "priority", Kind::Integer).shown("0-9");
+    Argument::option("PRIORITY", "priority", ArgumentKind::Integer).shown("0-9");
 
-pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
-    name: "delay.add",
-    summary: "Adds a job that becomes available at a given time, never earlier",
-    complexity: "O(1)",
-    arguments: &[
-        QUEUE,
-        WHEN,
-        Argument::new("body", Kind::Bytes).about("Any bytes, at most `max-body-size` (16mb)."),
-        Argument::option("ID", "id", Kind::Id).about(
-            "1 to 512 bytes, unique in its queue. Without it the server makes one: short, sortable \
-             by creation, never used again.",
-        ),
-        Argument::one_of(
-            "taken",
-            &[
-                Argument::word("nx", "NX").about("If the id is taken: nil, and nothing changes."),
-                Argument::word("replace", "REPLACE").about(
-                    "If the id is taken: the old job goes, whatever its state, and a lease on it is \
-                     void; the new one has the id and a place of its own, the last.",
-                ),
-            ],
-        )
-        .optional(),
-        PRIORITY.about("0 is first. Default: the queue's, else 5."),
-        Argument::option("ATTEMPTS", "attempts", Kind::Integer)
-            .shown("n")
-            .about("Deliveries before the job is dead; 0 no limit. Default: the queue's, else 20."),
-        Argument::option("BACKOFF", "backoff", Kind::Backoff).about(
-            "What a failed delivery waits: a ladder `1s,5s,30s` of up to 64 steps, the last of \
-             which repeats, or `exp:<first>:<max>[:<factor>]`; `~` at the end adds up to 20 %. \
-             Default: the queue's, else `exp:1s:1h~`.",
-        ),
-        Argument::option("LEASE", "lease", Kind::Duration).shown("duration").about(
-            "How long a consumer has the job, 1ms to `max-lease` (24h), unless it says itself. \
-             Default: the queue's, else `default-lease` (60s).",
-        ),
-        Argument::option("TTL", "ttl", Kind::Duration).shown("duration").about(
-            "The job expires this long after its due time unless it was delivered before; 0 never. \
-             Default: the queue's, else 0.",
-        ),
-        Argument::option("UNIQUE", "unique", Kind::Duration).shown("duration").about(
-            "The id stays taken this long after the job was acknowledged, popped or expired; 0 not \
-             at all. Default 0.",
-        ),
-    ],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    keys: Keys::Range { first: 1, last: 1 },
-    access: Access::Insert,
-    reply: "Bulk string: the id. Nil with NX if the id is taken.",
-    notes: "`NX`, `REPLACE` and `UNIQUE` need `ID`. An id that is taken, in whatever state its job is, \
-            is refused with the error class `EXISTS`. A paused queue answers `PAUSED`, one at its \
-            `max-jobs` answers `FULL`, and a server at `maxmemory` answers `OOM`.",
-    example: &[
-        ("DELAY.ADD orders 30m \"close 7\" ID order:7", "\"order:7\""),
-        ("DELAY.ADD orders 30m \"close 7\" ID order:7 NX", "(nil)"),
-        (
-            "DELAY.ADD orders 10m \"close 7\" ID order:7 REPLACE PRIORITY 0 BACKOFF 1s,5s,30s",
-            "\"order:7\"",
-        ),
-    ],
-    parse: Some(parse_add),
-    ..CommandSpec::BASE
-}];
+pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
+    "delay.add",
+    "Adds a job that becomes available at a given time, never earlier",
+    CommandSpec::BASE,
+)
+.complexity("O(1)")
+.arguments(&[
+    QUEUE,
+    WHEN,
+    Argument::new("body", ArgumentKind::Bytes).about("Any bytes, at most `max-body-size` (16mb)."),
+    Argument::option("ID", "id", ArgumentKind::Id).about(
+        "1 to 512 bytes, unique in its queue. Without it the server generates one: short, sortable by creation, \
+         never reused.",
+    ),
+    Argument::one_of(
+        "taken",
+        &[
+            Argument::word("nx", "NX").about("If the id is taken: nil, and nothing changes."),
+            Argument::word("replace", "REPLACE").about(
+                "If the id is taken: the old job is removed, whatever its state, and its lease is void; the new \
+                 one gets the id and a new place, the last.",
+            ),
+        ],
+    )
+    .optional(),
+    PRIORITY.about("0 is first. Default: the queue's, else 5."),
+    Argument::option("ATTEMPTS", "attempts", ArgumentKind::Integer)
+        .shown("n")
+        .about("Deliveries before the job is dead; 0 no limit. Default: the queue's, else 20."),
+    Argument::option("BACKOFF", "backoff", ArgumentKind::Backoff).about(
+        "The delay after a failed delivery: a ladder `1s,5s,30s` of up to 64 steps, the last of which repeats, \
+         or `exp:<first>:<max>[:<factor>]`; `~` at the end adds up to 20 %. \
+         Default: the queue's, else `exp:1s:1h~`.",
+    ),
+    Argument::option("LEASE", "lease", ArgumentKind::Duration).shown("duration").about(
+        "How long a consumer has the job, 1ms to `max-lease` (24h), unless RESERVE gives a lease. \
+         Default: the queue's, else `default-lease` (60s).",
+    ),
+    Argument::option("TTL", "ttl", ArgumentKind::Duration).shown("duration").about(
+        "The job expires this long after its due time unless it was delivered before; 0 never. \
+         Default: the queue's, else 0.",
+    ),
+    Argument::option("UNIQUE", "unique", ArgumentKind::Duration).shown("duration").about(
+        "The id stays taken this long after the job was acknowledged, popped or expired. Default 0: it is free \
+         at once.",
+    ),
+])
+.flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+.keys(KeyPositions::Range { first: 1, last: 1 })
+.access(Access::Insert)
+.reply("Bulk string: the id. Nil with NX if the id is taken.")
+.notes("`NX`, `REPLACE` and `UNIQUE` need `ID`. An id that is taken by a job in any state is refused with the \
+        error class `EXISTS`. A paused queue answers `PAUSED`, one at its \
+        `max-jobs` answers `FULL`, and a server at `maxmemory` answers `OOM`.")
+.example(&[
+    ("DELAY.ADD orders 30m \"close 7\" ID order:7", "\"order:7\""),
+    ("DELAY.ADD orders 30m \"close 7\" ID order:7 NX", "(nil)"),
+    (
+        "DELAY.ADD orders 10m \"close 7\" ID order:7 REPLACE PRIORITY 0 BACKOFF 1s,5s,30s",
+        "\"order:7\"",
+    ),
+])
+.parse(parse_add)];
 
 fn parse_add<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let mut add = Add::new(args.queue()?, args.when()?, args.word("body")?);

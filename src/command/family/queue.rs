@@ -3,10 +3,10 @@
 use crate::command::family::produce::QUEUE;
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
 use crate::engine::model::reply::Reason;
-use crate::engine::model::request::{Request, Scan, State};
+use crate::engine::model::request::{JobState, Request, Scan};
 use crate::error::Error;
 use crate::limits::SEARCH_BYTES_MAX;
 
@@ -14,10 +14,10 @@ use crate::limits::SEARCH_BYTES_MAX;
 const COUNT_DEFAULT: u32 = 10;
 
 pub(super) const STATES: &[Argument] = &[
-    Argument::word("delayed", "DELAYED").about("Its time has not come."),
+    Argument::word("delayed", "DELAYED").about("Not due yet."),
     Argument::word("ready", "READY").about("Due, waiting for a consumer."),
-    Argument::word("leased", "LEASED").about("With a consumer."),
-    Argument::word("dead", "DEAD").about("Attempts used up, or buried."),
+    Argument::word("leased", "LEASED").about("Being worked on by a consumer."),
+    Argument::word("dead", "DEAD").about("Out of attempts, or buried."),
 ];
 
 const REASONS: &[Argument] = &[
@@ -27,128 +27,113 @@ const REASONS: &[Argument] = &[
     Argument::word("buried", "BURIED").about("`NACK ... BURY`."),
 ];
 
-const COUNT: Argument = Argument::option("COUNT", "count", Kind::Integer).shown("n");
+const COUNT: Argument = Argument::option("COUNT", "count", ArgumentKind::Integer).shown("n");
 
-const KEY: Keys = Keys::Range { first: 1, last: 1 };
+const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "delay.stats",
-        summary: "Shows a queue's numbers",
-        arguments: &[QUEUE],
-        flags: &[Flag::ReadOnly, Flag::Fast],
-        keys: KEY,
-        reply: "Map (in RESP2 a flat array): `delayed`, `ready`, `leased`, `dead`, `bytes`, `waiters`, \
+    row("delay.stats", "Shows a queue's numbers", CommandSpec::BASE)
+        .arguments(&[QUEUE])
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .keys(KEY)
+        .reply("Map (in RESP2 a flat array): `delayed`, `ready`, `leased`, `dead`, `bytes`, `waiters`, \
                 `paused` (`no`, `in`, `out`, `all`), `next-due` (unix ms or nil), `oldest-ready-age-ms` \
                 (from its due time, or nil), `lateness-p50-us`, `lateness-p99-us`, `lateness-p999-us`, \
                 `lateness-max-us`, and totals `added`, `delivered`, `acked`, `nacked`, `timeouts`, `lost`, \
-                `expired`, `deleted`, `died`, `dropped`, `popped`: what was added is there, or was acked, popped, expired, \
-                deleted or dropped. Then `schedules`, and of their occurrences, those of removed schedules included, \
-                the totals `made` and `missed`. Nil if nothing is known of the queue.",
-        notes: "Lateness is measured from the due time to the release of the reply, for jobs for which a \
-                consumer was waiting when they fell due. What a pause or a limit of the queue held back does \
-                not count.",
-        example: &[("DELAY.STATS nothing", "(nil)")],
-        parse: Some(|args| Ok(Action::Engine(Request::Stats { queue: args.queue()? }))),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.len",
-        summary: "Counts a queue's jobs",
-        arguments: &[QUEUE, Argument::one_of("state", STATES).optional()],
-        flags: &[Flag::ReadOnly, Flag::Fast],
-        keys: KEY,
-        access: Access::Look,
-        reply: "Integer: the jobs in that state, or in all states together.",
-        example: &[
+                `expired`, `deleted`, `died`, `dropped`, `popped`: every added job still exists, or was acked, \
+                popped, expired, deleted or dropped. Then `schedules`, and the totals `made` and `missed` of their \
+                occurrences, including removed schedules. Nil if the queue is unknown.")
+        .notes("Lateness is measured from the due time to the release of the reply, for jobs for which a \
+                consumer was waiting when they fell due. Jobs held back by a pause or a limit of the queue do not \
+                count.")
+        .example(&[("DELAY.STATS nothing", "(nil)")])
+        .parse(|args| Ok(Action::Engine(Request::Stats { queue: args.queue()? }))),
+    row("delay.len", "Counts a queue's jobs", CommandSpec::BASE)
+        .arguments(&[QUEUE, Argument::one_of("state", STATES).optional()])
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .keys(KEY)
+        .access(Access::Look)
+        .reply("Integer: the jobs in that state, or in all states together.")
+        .example(&[
             ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
             ("DELAY.LEN orders", "(integer) 1"),
             ("DELAY.LEN orders READY", "(integer) 0"),
-        ],
-        parse: Some(parse_len),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.peek",
-        summary: "Shows the next jobs without taking them",
-        complexity: "O(N) where N is the number of jobs returned",
-        arguments: &[
+        ])
+        .parse(parse_len),
+    row("delay.peek", "Shows the next jobs without taking them", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of jobs returned")
+        .arguments(&[
             QUEUE,
             Argument::one_of("state", STATES).optional(),
             Argument::word("newest", "NEWEST")
                 .optional()
-                .about("With DEAD: those that died last, the last one first."),
+                .about("With DEAD: the newest dead jobs first."),
             COUNT.about(
-                "The most jobs to show, 1 to 10000. Default 10. The job whose body crosses 4 MiB in all \
+                "Maximum number of jobs, 1 to 10000. Default 10. The job whose body crosses 4 MiB in all \
                  is the last of the reply.",
             ),
-        ],
-        flags: &[Flag::ReadOnly],
-        keys: KEY,
-        reply: "Array of jobs in order, each an array: id, state, due (unix ms), body.",
-        notes: "Without a state: ready jobs, then delayed ones. Dead jobs come in the order of their deaths.",
-        example: &[
+        ])
+        .flags(&[Flag::ReadOnly])
+        .keys(KEY)
+        .reply("Array of jobs in order, each an array: id, state, due (unix ms), body.")
+        .notes("Without a state: ready jobs, then delayed ones. Dead jobs come in the order in which they died.")
+        .example(&[
             ("DELAY.ADD orders @1893456000000 x ID order:7", "\"order:7\""),
             (
                 "DELAY.PEEK orders COUNT 1",
                 "1) 1) \"order:7\"\n   2) \"delayed\"\n   3) (integer) 1893456000000\n   4) \"x\"",
             ),
-        ],
-        parse: Some(parse_peek),
-        ..CommandSpec::BASE
-    },
-    CommandSpec {
-        name: "delay.scan",
-        summary: "Walks through a queue's jobs in steps",
-        complexity: "O(COUNT) for each step",
-        arguments: &[
+        ])
+        .parse(parse_peek),
+    row("delay.scan", "Iterates over a queue's jobs in steps", CommandSpec::BASE)
+        .complexity("O(COUNT) for each step")
+        .arguments(&[
             QUEUE,
-            Argument::new("cursor", Kind::Integer).about("0 to begin, then what the last reply named."),
+            Argument::new("cursor", ArgumentKind::Integer).about("0 to begin, then the cursor of the last reply."),
             Argument::one_of("state", STATES).after("STATE").optional().about("Only jobs in this state."),
-            Argument::option("MATCH", "pattern", Kind::Pattern)
+            Argument::option("MATCH", "pattern", ArgumentKind::Pattern)
                 .shown("glob")
-                .about("Only jobs whose id matches: `*`, `?`, `[a-z]`, `\\` before a byte that means itself."),
+                .about("Only jobs whose id matches: `*`, `?`, `[a-z]`, `\\` before a literal byte."),
             Argument::block(
                 "due",
                 &[
-                    Argument::new("from", Kind::Instant),
-                    Argument::new("until", Kind::Instant),
+                    Argument::new("from", ArgumentKind::Instant),
+                    Argument::new("until", ArgumentKind::Instant),
                 ],
             )
             .after("DUE")
             .optional()
-            .about("Only jobs due from the one instant on and before the other: `@<unix-ms>`, or a date, time and offset."),
-            Argument::option("CONTAINS", "text", Kind::Bytes)
-                .about("Only jobs that have these bytes, 1 to 1024, in id, body or the text of the last `NACK ... ERROR`."),
-            Argument::option("ERROR", "error", Kind::Bytes)
+            .about("Only jobs due at or after the first instant and before the second: `@<unix-ms>`, or a date, time and offset."),
+            Argument::option("CONTAINS", "text", ArgumentKind::Bytes)
+                .about("Only jobs with these bytes, 1 to 1024, in id, body or the text of the last `NACK ... ERROR`."),
+            Argument::option("ERROR", "error", ArgumentKind::Bytes)
                 .shown("text")
                 .about(
-                    "Only jobs whose text of the last `NACK ... ERROR` is this one and no other, 0 to 1024 bytes; \
-                     empty for jobs without such a text.",
+                    "Only jobs whose text of the last `NACK ... ERROR` is exactly this, 0 to 1024 bytes; empty for \
+                     jobs without a text.",
                 ),
-            Argument::one_of("reason", REASONS).after("REASON").optional().about("Only dead jobs that died of this."),
-            COUNT.about("How many jobs to look at, 1 to 10000. Default 10."),
-        ],
-        flags: &[Flag::ReadOnly],
-        tips: &["nondeterministic_output"],
-        keys: KEY,
-        reply: "Array: the next cursor (bulk string, `0` at the end) and an array of jobs, each an array: \
-                id, state, due (unix ms).",
-        notes: "A job that is there from the first step to the last is returned at least once, whatever is added and \
-                removed meanwhile, over restarts of a server with a journal, and over changes of the leader. A cursor \
-                that cannot be honoured is an error: it came from a server with another journal, or from a build that \
-                hashes in another way. A step looks at less than COUNT where bodies or patterns are long: some 8 MiB \
-                of bodies.",
-        example: &[
+            Argument::one_of("reason", REASONS).after("REASON").optional().about("Only dead jobs that died for this \
+                reason."),
+            COUNT.about("How many jobs to examine, 1 to 10000. Default 10."),
+        ])
+        .flags(&[Flag::ReadOnly])
+        .tips(&["nondeterministic_output"])
+        .keys(KEY)
+        .reply("Array: the next cursor (bulk string, `0` at the end) and an array of jobs, each an array: \
+                id, state, due (unix ms).")
+        .notes("A job that exists from the first step to the last is returned at least once, whatever is added and \
+                removed meanwhile, also across restarts of a server with a journal and changes of the leader. An \
+                invalid cursor is an error: it came from a server with another journal, or from a build that hashes \
+                differently. A step examines fewer than COUNT jobs if bodies or patterns are long: about 8 MiB of \
+                bodies.")
+        .example(&[
             ("DELAY.ADD orders @1893456000000 x ID order:7", "\"order:7\""),
             (
                 "DELAY.SCAN orders 0 STATE delayed MATCH order:*",
                 "1) \"0\"\n2) 1) 1) \"order:7\"\n      2) \"delayed\"\n      3) (integer) 1893456000000",
             ),
-        ],
-        parse: Some(parse_scan),
-        ..CommandSpec::BASE
-    },
+        ])
+        .parse(parse_scan),
 ];
 
 fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -170,7 +155,7 @@ fn parse_peek<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             _ => state = state_of(option),
         }
     }
-    if newest && state != Some(State::Dead) {
+    if newest && state != Some(JobState::Dead) {
         return Err(Error::text("ERR syntax error: NEWEST needs DEAD"));
     }
     Ok(Action::Engine(Request::Peek { queue, state, count, newest }))
@@ -209,6 +194,6 @@ fn reason_of(token: &str) -> Option<Reason> {
     Reason::ALL.into_iter().find(|reason| token.eq_ignore_ascii_case(reason.word()))
 }
 
-pub(super) fn state_of(token: &str) -> Option<State> {
-    State::ALL.into_iter().find(|state| token.eq_ignore_ascii_case(state.word()))
+pub(super) fn state_of(token: &str) -> Option<JobState> {
+    JobState::ALL.into_iter().find(|state| token.eq_ignore_ascii_case(state.word()))
 }

@@ -1,100 +1,80 @@
 //! Replication: a leader hands over. Other commands of Sentinel and tools are answered as by a master without replicas;
 //! what a replica of Redis sends is refused, as nodes of a cluster speak a protocol of their own.
 
-use crate::command::family::always::refused;
+use crate::command::family::help::refused;
 use crate::command::family::server::{ADMIN, SERVER, WORDS};
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Failover, Server};
+use crate::command::spec::action::{Action, Failover, ServerRequest};
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{CommandSpec, Flag};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{CommandSpec, Flag, row};
 use crate::error::Error;
 use crate::limits::{FAILOVER_MS_MAX, HAND_OVER_MS_MAX};
 
-/// What there is instead.
+/// The refusal, with the alternative.
 const NONE: &str = "ERR replication is between the nodes of a cluster, not by REPLICAOF or PSYNC; see cluster-node in docs/cluster.md";
 
-const REPLICA_OF: CommandSpec = CommandSpec {
-    arguments: &[
-        Argument::new("host", Kind::Bytes).shown("NO"),
-        Argument::new("port", Kind::Bytes).shown("ONE"),
-    ],
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
-    reply: "Simple string: `OK` for NO ONE, as it is nobody's replica; for a host and a port, and in a cluster, an \
-            error. Nodes with `cluster-node` replicate by themselves: docs/cluster.md.",
-    parse: Some(parse_replica_of),
-    ..SERVER
-};
+const REPLICA_OF: CommandSpec = SERVER
+    .arguments(&[
+        Argument::new("host", ArgumentKind::Bytes).shown("NO"),
+        Argument::new("port", ArgumentKind::Bytes).shown("ONE"),
+    ])
+    .flags(&[Flag::Admin, Flag::NoScript, Flag::Stale])
+    .reply("Simple string: `OK` for NO ONE; an error for a host and a port, and in a cluster. Nodes with \
+            `cluster-node` replicate by themselves: docs/cluster.md.")
+    .parse(parse_replica_of);
 
-const ANY: &[Argument] = &[Argument::new("arg", Kind::Bytes).optional().multiple()];
+const ANY: &[Argument] = &[Argument::new("arg", ArgumentKind::Bytes).optional().multiple()];
 
-/// What a replica sends.
 const fn replica(name: &'static str, call: &'static str) -> CommandSpec {
-    CommandSpec {
-        arguments: ANY,
-        ..refused(
-            name,
-            "Refused: only the nodes of a cluster replicate, by a protocol of their own (docs/cluster.md)",
-            call,
-            NONE,
-            ADMIN,
-        )
-    }
+    refused(
+        name,
+        "Refused: only the nodes of a cluster replicate, by a protocol of their own (docs/cluster.md)",
+        call,
+        NONE,
+        ADMIN,
+    )
+    .arguments(ANY)
 }
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        arguments: WORDS,
-        notes: "DEBUG SLEEP would hold up every client and every job.",
-        ..refused(
-            "debug",
-            "Refused: nothing of DEBUG is supported",
-            "DEBUG SLEEP 1",
-            "ERR DEBUG is not supported; CLIENT PAUSE keeps commands back for a while",
-            ADMIN,
-        )
-    },
-    CommandSpec {
-        name: "failover",
-        summary: "Lets another node of the cluster lead",
-        arguments: &[
+    refused(
+        "debug",
+        "Refused: nothing of DEBUG is supported",
+        "DEBUG SLEEP 1",
+        "ERR DEBUG is not supported; CLIENT PAUSE keeps commands back for a while",
+        ADMIN,
+    )
+    .arguments(WORDS)
+    .notes("DEBUG SLEEP would block every client and every job."),
+    row("failover", "Hands leadership over to another node of the cluster", SERVER)
+        .arguments(&[
             Argument::block(
                 "target",
                 &[
-                    Argument::new("host", Kind::Bytes).after("TO"),
-                    Argument::new("port", Kind::Integer),
+                    Argument::new("host", ArgumentKind::Bytes).after("TO"),
+                    Argument::new("port", ArgumentKind::Integer),
                     Argument::word("force", "FORCE").optional(),
                 ],
             )
             .optional(),
             Argument::word("abort", "ABORT").optional(),
-            Argument::option("TIMEOUT", "milliseconds", Kind::Integer),
-        ],
-        flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
-        notes: "To be sent to the leader. Commands that change something are kept back meanwhile, until all that was decided is \
-                committed and the other node leads: some ms. Then this one closes its clients' connections, as one that does \
-                not lead any more. Without TO: whoever has most. If nobody has taken over by TIMEOUT (2000), it goes on. \
-                FORCE is refused: who lacks something that was acknowledged never leads.",
-        reply: "Simple string: `OK` when it has begun; `master_failover_state` in INFO tells of it.",
-        example: &[("FAILOVER", "(error) ERR FAILOVER requires connected replicas.")],
-        parse: Some(parse_failover),
-        ..SERVER
-    },
+            Argument::option("TIMEOUT", "milliseconds", ArgumentKind::Integer),
+        ])
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::Stale])
+        .notes("Send it to the leader. Commands that write are held back until everything decided is committed and \
+                the other node leads: some ms. Then this node closes its clients' connections. Without TO the node \
+                with most entries takes over. If no node has taken over by TIMEOUT (2000), this one goes on. FORCE \
+                is refused: a node that lacks acknowledged changes never leads.")
+        .reply("Simple string: `OK` when it has begun; `master_failover_state` in INFO shows the progress.")
+        .example(&[("FAILOVER", "(error) ERR FAILOVER requires connected replicas.")])
+        .parse(parse_failover),
     replica("psync", "PSYNC ? -1"),
     replica("replconf", "REPLCONF capa eof"),
-    CommandSpec {
-        name: "replicaof",
-        summary: "Ends being a replica of a Redis server, which no delayd is",
-        example: &[("REPLICAOF NO ONE", "OK")],
-        ..REPLICA_OF
-    },
-    CommandSpec {
-        name: "slaveof",
-        summary: "As REPLICAOF, whose older name it is",
-        example: &[("SLAVEOF NO ONE", "OK")],
-        ..REPLICA_OF
-    },
-    CommandSpec { arguments: &[], ..replica("sync", "SYNC") },
+    row("replicaof", "Stops being a replica of a Redis server, which delayd never is", REPLICA_OF)
+        .example(&[("REPLICAOF NO ONE", "OK")]),
+    row("slaveof", "The older name of REPLICAOF", REPLICA_OF).example(&[("SLAVEOF NO ONE", "OK")]),
+    replica("sync", "SYNC").arguments(&[]),
 ];
 
 fn parse_failover<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -130,7 +110,7 @@ fn parse_failover<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             Failover::Begin { to, timeout_ms }
         }
     };
-    Ok(Action::Server(Server::Failover(failover)))
+    Ok(Action::Server(ServerRequest::Failover(failover)))
 }
 
 fn parse_replica_of<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -139,5 +119,5 @@ fn parse_replica_of<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     if !nobody && !matches!(number::signed(port), Some(0..=65_535)) {
         return Err(Error::text("ERR Invalid master port"));
     }
-    Ok(Action::Server(Server::ReplicaOf { nobody }))
+    Ok(Action::Server(ServerRequest::ReplicaOf { nobody }))
 }

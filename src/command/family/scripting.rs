@@ -1,61 +1,52 @@
-//! Scripts, of which delayd runs none. What tools send before and after them is answered; two scripts
-//! that an autoscaler sends are known, and mean LLEN.
+//! Scripts, of which delayd runs none. The commands that tools send around them are answered; two scripts of an
+//! autoscaler are recognised, and mean LLEN.
 
-use crate::command::family::always::refused;
 use crate::command::family::help::help;
+use crate::command::family::help::refused;
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Fixed, Server};
+use crate::command::spec::action::{Action, Fixed, ServerRequest};
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
-use crate::engine::model::request::{QueueName, Request, State};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
+use crate::engine::model::request::{JobState, QueueName, Request};
 use crate::error::Error;
 use crate::limits::SCRIPT_BYTES_MAX;
 use sha2::{Digest, Sha256};
 
-const SCRIPTING: CommandSpec = CommandSpec {
-    group: Group::Scripting,
-    flags: &[Flag::NoScript, Flag::Stale],
-    ..CommandSpec::BASE
-};
+const SCRIPTING: CommandSpec =
+    CommandSpec::BASE.group(Group::Scripting).flags(&[Flag::NoScript, Flag::Stale]);
 
-const COUNT: Argument = Argument::new("numkeys", Kind::Integer);
-const KEY: Argument = Argument::new("key", Kind::Key).optional().multiple();
-const ARG: Argument = Argument::new("arg", Kind::Bytes).optional().multiple();
+const COUNT: Argument = Argument::new("numkeys", ArgumentKind::Integer);
+const KEY: Argument = Argument::new("key", ArgumentKind::Key).optional().multiple();
+const ARG: Argument = Argument::new("arg", ArgumentKind::Bytes).optional().multiple();
 
-const EVAL: CommandSpec = CommandSpec {
-    arguments: &[Argument::new("script", Kind::Bytes), COUNT, KEY, ARG],
-    keys: Keys::Counted { at: 2 },
-    access: Access::Look,
-    flags: &[Flag::ReadOnly, Flag::NoScript],
-    reply: "Integer: the ready jobs of the queue, for one of the scripts known; else an error.",
-    parse: Some(parse_eval),
-    ..SCRIPTING
-};
+const EVAL: CommandSpec = SCRIPTING
+    .arguments(&[Argument::new("script", ArgumentKind::Bytes), COUNT, KEY, ARG])
+    .keys(KeyPositions::Counted { at: 2 })
+    .access(Access::Look)
+    .flags(&[Flag::ReadOnly, Flag::NoScript])
+    .reply("Integer: the ready jobs of the queue, for a known script; else an error.")
+    .parse(parse_eval);
 
-const BY_SHA: &[Argument] = &[Argument::new("sha1", Kind::Bytes), COUNT, KEY, ARG];
-const BY_NAME: &[Argument] = &[Argument::new("function", Kind::Bytes), COUNT, KEY, ARG];
+const BY_SHA: &[Argument] = &[Argument::new("sha1", ArgumentKind::Bytes), COUNT, KEY, ARG];
+const BY_NAME: &[Argument] = &[Argument::new("function", ArgumentKind::Bytes), COUNT, KEY, ARG];
 
 const fn evalsha(name: &'static str, call: &'static str) -> CommandSpec {
-    CommandSpec {
-        arguments: BY_SHA,
-        flags: SCRIPTING.flags,
-        reply: "The error class `NOSCRIPT`.",
-        ..refused(name, "Refused: no script is kept", call, NO_SCRIPT, EVAL)
-    }
+    refused(name, "Refused: no script is kept", call, NO_SCRIPT, EVAL)
+        .arguments(BY_SHA)
+        .flags(SCRIPTING.flags)
+        .reply("The error class `NOSCRIPT`.")
 }
 
 const fn fcall(name: &'static str, call: &'static str) -> CommandSpec {
-    CommandSpec {
-        arguments: BY_NAME,
-        flags: SCRIPTING.flags,
-        ..refused(name, "Refused: there are no functions", call, "ERR Function not found", EVAL)
-    }
+    refused(name, "Refused: there are no functions", call, "ERR Function not found", EVAL)
+        .arguments(BY_NAME)
+        .flags(SCRIPTING.flags)
 }
 
 const fn kill(name: &'static str, summary: &'static str, call: &'static str) -> CommandSpec {
     let reply = "The error class `NOTBUSY`.";
-    CommandSpec { reply, ..refused(name, summary, call, NOT_BUSY, PART) }
+    refused(name, summary, call, NOT_BUSY, PART).reply(reply)
 }
 
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
@@ -63,8 +54,7 @@ const NOT_BUSY: &str = "NOTBUSY No scripts in execution right now.";
 const NO_SCRIPTS: &str = "ERR delayd runs no scripts";
 
 /// A subcommand of SCRIPT or FUNCTION.
-const PART: CommandSpec =
-    CommandSpec { flags: &[Flag::NoScript, Flag::Loading, Flag::Stale], ..SCRIPTING };
+const PART: CommandSpec = SCRIPTING.flags(&[Flag::NoScript, Flag::Loading, Flag::Stale]);
 
 const SYNC: Argument = Argument::one_of(
     "flush-type",
@@ -80,75 +70,57 @@ const LENGTH_SCRIPTS: [[u8; 32]; 2] = [
 ];
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "eval",
-        summary: "Counts ready jobs, for KEDA; runs no scripts",
-        notes: "The `redis` scaler of KEDA asks for the length of a list with a fixed script. That script is \
-                known by its text and answered as LLEN. Any other script is refused.",
-        example: &[(
+    row("eval", "Counts ready jobs, for KEDA; runs no scripts", EVAL)
+        .notes("The `redis` scaler of KEDA asks for the length of a list with a fixed script. delayd recognises that \
+                script by its text and answers like LLEN. Any other script is refused.")
+        .example(&[(
             "EVAL \"return 1\" 0",
             "(error) ERR delayd runs no scripts; EVAL knows only those with which KEDA asks for the length of \
              a list",
-        )],
-        ..EVAL
-    },
-    CommandSpec {
-        name: "eval_ro",
-        summary: "As EVAL",
-        example: &[(
+        )]),
+    row("eval_ro", "As EVAL", EVAL)
+        .example(&[(
             "EVAL_RO \"return 1\" 0",
             "(error) ERR delayd runs no scripts; EVAL knows only those with which KEDA asks for the length of \
              a list",
-        )],
-        ..EVAL
-    },
+        )]),
     evalsha("evalsha", "EVALSHA c0ffee 0"),
     evalsha("evalsha_ro", "EVALSHA_RO c0ffee 0"),
     fcall("fcall", "FCALL nothing 0"),
     fcall("fcall_ro", "FCALL_RO nothing 0"),
-    CommandSpec {
-        name: "function",
-        summary: "Functions, of which there are none",
-        complexity: "Depends on the subcommand",
-        reply: "Depends on the subcommand.",
-        flags: &[],
-        subcommands: &[
-            CommandSpec {
-                arguments: &[Argument::new("library-name", Kind::Bytes)],
-                ..refused(
-                    "function|delete",
-                    "Refused: there are no functions",
-                    "FUNCTION DELETE lib",
-                    "ERR Library not found",
-                    PART,
-                )
-            },
-            CommandSpec {
-                name: "function|flush",
-                summary: "Removes all functions, of which there are none",
-                arguments: &[SYNC],
-                reply: "Simple string: `OK`.",
-                example: &[("FUNCTION FLUSH", "OK")],
-                parse: Some(|args| {
+    row("function", "Functions, of which there are none", SCRIPTING)
+        .complexity("Depends on the subcommand")
+        .reply("Depends on the subcommand.")
+        .flags(&[])
+        .subcommands(&[
+            refused(
+                "function|delete",
+                "Refused: there are no functions",
+                "FUNCTION DELETE lib",
+                "ERR Library not found",
+                PART,
+            )
+            .arguments(&[Argument::new("library-name", ArgumentKind::Bytes)]),
+            row("function|flush", "Removes all functions, of which there are none", PART)
+                .arguments(&[SYNC])
+                .reply("Simple string: `OK`.")
+                .example(&[("FUNCTION FLUSH", "OK")])
+                .parse(|args| {
                     let why = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option";
                     args.option().map_err(|_| Error::text(why))?;
                     args.end().map_err(|_| Error::text(why))?;
                     fixed(Fixed::Ok)
                 }),
-                ..PART
-            },
             help("function|help", Group::Scripting),
             kill("function|kill", "Stops a function, of which none runs", "FUNCTION KILL"),
-            CommandSpec {
-                name: "function|list",
-                summary: "Shows no functions",
-                arguments: &[
-                    Argument::option("LIBRARYNAME", "library-name-pattern", Kind::Bytes),
+            row("function|list", "Shows no functions", PART)
+                .arguments(&[
+                    Argument::option("LIBRARYNAME", "library-name-pattern", ArgumentKind::Bytes),
                     Argument::word("withcode", "WITHCODE").optional(),
-                ],
-                reply: "Array, empty.",
-                example: &[("FUNCTION LIST", "(empty array)")],
-                parse: Some(|args| {
+                ])
+                .reply("Array, empty.")
+                .example(&[("FUNCTION LIST", "(empty array)")])
+                .parse(|args| {
                     while let Some(option) = args.option()? {
                         if option == "LIBRARYNAME" {
                             args.word("library-name-pattern")?;
@@ -156,76 +128,56 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                     }
                     fixed(Fixed::Empty)
                 }),
-                ..PART
-            },
-            CommandSpec {
-                arguments: &[
-                    Argument::word("replace", "REPLACE").optional(),
-                    Argument::new("function-code", Kind::Bytes),
-                ],
-                ..refused(
-                    "function|load",
-                    "Refused: delayd runs no scripts",
-                    "FUNCTION LOAD x",
-                    NO_SCRIPTS,
-                    PART,
-                )
-            },
-        ],
-        ..SCRIPTING
-    },
-    CommandSpec {
-        name: "script",
-        summary: "Scripts, of which none is kept",
-        complexity: "Depends on the subcommand",
-        reply: "Depends on the subcommand.",
-        flags: &[],
-        subcommands: &[
-            CommandSpec {
-                name: "script|exists",
-                summary: "Says which scripts are kept: none",
-                arguments: &[Argument::new("sha1", Kind::Bytes).multiple()],
-                reply: "Array of integers: a 0 for each.",
-                example: &[("SCRIPT EXISTS c0ffee", "1) (integer) 0")],
-                parse: Some(|args| {
+            refused(
+                "function|load",
+                "Refused: delayd runs no scripts",
+                "FUNCTION LOAD x",
+                NO_SCRIPTS,
+                PART,
+            )
+            .arguments(&[
+                Argument::word("replace", "REPLACE").optional(),
+                Argument::new("function-code", ArgumentKind::Bytes),
+            ]),
+        ]),
+    row("script", "Scripts, of which none is kept", SCRIPTING)
+        .complexity("Depends on the subcommand")
+        .reply("Depends on the subcommand.")
+        .flags(&[])
+        .subcommands(&[
+            row("script|exists", "Shows which scripts are kept: none", PART)
+                .arguments(&[Argument::new("sha1", ArgumentKind::Bytes).multiple()])
+                .reply("Array of integers: a 0 for each.")
+                .example(&[("SCRIPT EXISTS c0ffee", "1) (integer) 0")])
+                .parse(|args| {
                     let count = args.rest().len();
                     fixed(Fixed::Zeros(count))
                 }),
-                ..PART
-            },
-            CommandSpec {
-                name: "script|flush",
-                summary: "Removes all scripts, of which there are none",
-                arguments: &[SYNC],
-                reply: "Simple string: `OK`.",
-                example: &[("SCRIPT FLUSH", "OK")],
-                parse: Some(|args| {
+            row("script|flush", "Removes all scripts, of which there are none", PART)
+                .arguments(&[SYNC])
+                .reply("Simple string: `OK`.")
+                .example(&[("SCRIPT FLUSH", "OK")])
+                .parse(|args| {
                     let why = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
                     args.option().map_err(|_| Error::text(why))?;
                     args.end().map_err(|_| Error::text(why))?;
                     fixed(Fixed::Ok)
                 }),
-                ..PART
-            },
             help("script|help", Group::Scripting),
             kill("script|kill", "Stops a script, of which none runs", "SCRIPT KILL"),
-            CommandSpec {
-                arguments: &[Argument::new("script", Kind::Bytes)],
-                ..refused(
-                    "script|load",
-                    "Refused: delayd runs no scripts",
-                    "SCRIPT LOAD x",
-                    NO_SCRIPTS,
-                    PART,
-                )
-            },
-        ],
-        ..SCRIPTING
-    },
+            refused(
+                "script|load",
+                "Refused: delayd runs no scripts",
+                "SCRIPT LOAD x",
+                NO_SCRIPTS,
+                PART,
+            )
+            .arguments(&[Argument::new("script", ArgumentKind::Bytes)]),
+        ]),
 ];
 
 fn fixed<'a>(reply: Fixed) -> Result<Action<'a>, Error> {
-    Ok(Action::Server(Server::Fixed(reply)))
+    Ok(Action::Server(ServerRequest::Fixed(reply)))
 }
 
 fn parse_eval<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -247,7 +199,7 @@ fn parse_eval<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     }
     let QueueName { db, name } = args.queue()?;
     let queue = QueueName { db, name };
-    Ok(Action::Engine(Request::Len { queue, state: Some(State::Ready) }))
+    Ok(Action::Engine(Request::Len { queue, state: Some(JobState::Ready) }))
 }
 
 /// Whether the script is one of those with these digests, whatever blanks part its words.

@@ -1,121 +1,87 @@
 //! SENTINEL: what clients ask a Redis Sentinel, to find the node that leads. On the port for that alone.
 
 use crate::command::family::help::help;
-use crate::command::spec::action::{Action, Sentinel, Server};
+use crate::command::spec::action::{Action, SentinelRequest, ServerRequest};
 use crate::command::spec::args::{Args, check_pattern};
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{CommandSpec, Flag, Group};
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{CommandSpec, Flag, Group, row};
 use crate::error::Error;
 use crate::limits::{CONFIG_PATTERNS_MAX, OPTION_PATTERN_BYTES_MAX};
 
-const NAME: Argument = Argument::new("master-name", Kind::Bytes);
-const PATTERN: Argument = Argument::new("pattern", Kind::Pattern);
+const NAME: Argument = Argument::new("master-name", ArgumentKind::Bytes);
+const PATTERN: Argument = Argument::new("pattern", ArgumentKind::Pattern);
 
-const ASK: CommandSpec = CommandSpec {
-    group: Group::Server,
-    flags: &[Flag::Loading, Flag::Stale],
-    arguments: &[NAME],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::BASE
-};
+const ASK: CommandSpec = CommandSpec::BASE
+    .group(Group::Server)
+    .flags(&[Flag::Loading, Flag::Stale])
+    .arguments(&[NAME])
+    .tips(&["nondeterministic_output"]);
 
-const REPLICAS: CommandSpec = CommandSpec {
-    summary: "Shows the other nodes that hold the jobs",
-    complexity: "O(N) where N is the number of nodes",
-    reply: "Array of maps (in RESP2 of flat arrays).",
-    parse: Some(|args| asked(Sentinel::Replicas(args.word("master-name")?))),
-    ..ASK
-};
+const REPLICAS: CommandSpec = ASK
+    .summary("Shows the other nodes that hold the jobs")
+    .complexity("O(N) where N is the number of nodes")
+    .reply("Array of maps (in RESP2 of flat arrays).")
+    .parse(|args| asked(SentinelRequest::Replicas(args.word("master-name")?)));
 
-pub(in crate::command) static SENTINEL: CommandSpec = CommandSpec {
-    name: "sentinel",
-    summary: "What clients ask a Redis Sentinel",
-    complexity: "Depends on the subcommand",
-    reply: "Depends on the subcommand.",
-    flags: &[],
-    arguments: &[],
-    subcommands: &[
-        CommandSpec {
-            name: "sentinel|ckquorum",
-            summary: "Tells whether enough nodes are there to elect a leader",
-            parse: Some(|args| asked(Sentinel::CheckQuorum(args.word("master-name")?))),
-            ..ASK
-        },
-        CommandSpec {
-            name: "sentinel|config",
-            summary: "What a Sentinel can be set to",
-            arguments: &[Argument::new("GET-or-SET", Kind::Bytes), PATTERN.multiple()],
-            reply: "Map (in RESP2 a flat array) from names to values. SET is refused.",
-            parse: Some(parse_config),
-            ..ASK
-        },
-        CommandSpec {
-            name: "sentinel|failover",
-            summary: "Lets another node lead, as FAILOVER does",
-            notes: "To be sent to the leader's Sentinel, by whoever may use FAILOVER.",
-            reply: "Simple string: `OK` when it has begun.",
-            flags: &[Flag::Admin, Flag::Loading, Flag::Stale],
-            parse: Some(|args| asked(Sentinel::Failover(args.word("master-name")?))),
-            ..ASK
-        },
-        CommandSpec {
-            name: "sentinel|get-master-addr-by-name",
-            summary: "Tells where clients reach the node that leads",
-            reply: "Array of host and port; nil if the name is another, or none is known to lead now.",
-            parse: Some(|args| asked(Sentinel::MasterAddress(args.word("master-name")?))),
-            ..ASK
-        },
-        help("sentinel|help", Group::Server),
-        CommandSpec {
-            name: "sentinel|info-cache",
-            summary: "Shows the INFO of the nodes; of this one, as it has no other's",
-            arguments: &[NAME.multiple()],
-            parse: Some(|args| asked(Sentinel::InfoCache(args.rest()))),
-            ..ASK
-        },
-        CommandSpec {
-            name: "sentinel|master",
-            summary: "Shows the node that leads",
-            reply: "Map (in RESP2 a flat array).",
-            parse: Some(|args| asked(Sentinel::Master(args.word("master-name")?))),
-            ..ASK
-        },
-        CommandSpec {
-            name: "sentinel|masters",
-            summary: "Shows the node that leads, as there is one name",
-            arguments: &[],
-            reply: "Array of one map (in RESP2 of one flat array).",
-            parse: Some(|_| asked(Sentinel::Masters)),
-            ..ASK
-        },
-        CommandSpec {
-            name: "sentinel|myid",
-            summary: "Tells this node's id as a Sentinel",
-            arguments: &[],
-            parse: Some(|_| asked(Sentinel::MyId)),
-            ..ASK
-        },
-        CommandSpec { name: "sentinel|replicas", ..REPLICAS },
-        CommandSpec {
-            name: "sentinel|sentinels",
-            summary: "Shows the other nodes that answer as Sentinels",
-            parse: Some(|args| asked(Sentinel::Sentinels(args.word("master-name")?))),
-            ..REPLICAS
-        },
-        CommandSpec { name: "sentinel|slaves", ..REPLICAS },
-    ],
-    parse: None,
-    ..ASK
-};
+pub(in crate::command) static SENTINEL: CommandSpec =
+    row("sentinel", "What clients ask a Redis Sentinel", ASK)
+        .complexity("Depends on the subcommand")
+        .reply("Depends on the subcommand.")
+        .flags(&[])
+        .arguments(&[])
+        .subcommands(&[
+            row("sentinel|ckquorum", "Tells whether enough nodes are there to elect a leader", ASK)
+                .parse(|args| asked(SentinelRequest::CheckQuorum(args.word("master-name")?))),
+            row("sentinel|config", "What a Sentinel can be set to", ASK)
+                .arguments(&[Argument::new("GET-or-SET", ArgumentKind::Bytes), PATTERN.multiple()])
+                .reply("Map (in RESP2 a flat array) from names to values. SET is refused.")
+                .parse(parse_config),
+            row("sentinel|failover", "Lets another node lead, as FAILOVER does", ASK)
+                .notes("Send it to the leader's Sentinel, as a user that may run FAILOVER.")
+                .reply("Simple string: `OK` when it has begun.")
+                .flags(&[Flag::Admin, Flag::Loading, Flag::Stale])
+                .parse(|args| asked(SentinelRequest::Failover(args.word("master-name")?))),
+            row(
+                "sentinel|get-master-addr-by-name",
+                "Tells where clients reach the node that leads",
+                ASK,
+            )
+            .reply(
+                "Array of host and port; nil if the name is another, or none is known to lead now.",
+            )
+            .parse(|args| asked(SentinelRequest::MasterAddress(args.word("master-name")?))),
+            help("sentinel|help", Group::Server),
+            row(
+                "sentinel|info-cache",
+                "Shows the INFO of the nodes; of this one, as it has no other's",
+                ASK,
+            )
+            .arguments(&[NAME.multiple()])
+            .parse(|args| asked(SentinelRequest::InfoCache(args.rest()))),
+            row("sentinel|master", "Shows the node that leads", ASK)
+                .reply("Map (in RESP2 a flat array).")
+                .parse(|args| asked(SentinelRequest::Master(args.word("master-name")?))),
+            row("sentinel|masters", "Shows the node that leads, as there is one name", ASK)
+                .arguments(&[])
+                .reply("Array of one map (in RESP2 of one flat array).")
+                .parse(|_| asked(SentinelRequest::Masters)),
+            row("sentinel|myid", "Tells this node's id as a Sentinel", ASK)
+                .arguments(&[])
+                .parse(|_| asked(SentinelRequest::MyId)),
+            CommandSpec { name: "sentinel|replicas", ..REPLICAS },
+            row("sentinel|sentinels", "Shows the other nodes that answer as Sentinels", REPLICAS)
+                .parse(|args| asked(SentinelRequest::Sentinels(args.word("master-name")?))),
+            CommandSpec { name: "sentinel|slaves", ..REPLICAS },
+        ]);
 
-fn asked(what: Sentinel<'_>) -> Result<Action<'_>, Error> {
-    Ok(Action::Server(Server::Sentinel(what)))
+fn asked(what: SentinelRequest<'_>) -> Result<Action<'_>, Error> {
+    Ok(Action::Server(ServerRequest::Sentinel(what)))
 }
 
 fn parse_config<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let word = args.word("GET-or-SET")?;
     if word.eq_ignore_ascii_case(b"set") {
-        return asked(Sentinel::ConfigSet);
+        return asked(SentinelRequest::ConfigSet);
     }
     if !word.eq_ignore_ascii_case(b"get") {
         return Err(Error::text("ERR Only GET and SET are supported"));
@@ -124,11 +90,11 @@ fn parse_config<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     if patterns.len() > CONFIG_PATTERNS_MAX {
         let count = patterns.len();
         return Err(Error::text(format!(
-            "ERR {count} patterns; the most are {CONFIG_PATTERNS_MAX}"
+            "ERR {count} patterns; at most {CONFIG_PATTERNS_MAX} are allowed"
         )));
     }
     for pattern in patterns {
         check_pattern(pattern, OPTION_PATTERN_BYTES_MAX)?;
     }
-    asked(Sentinel::ConfigGet(patterns))
+    asked(SentinelRequest::ConfigGet(patterns))
 }

@@ -5,7 +5,7 @@ use crate::command::read::number::Whole;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::limits::LADDER_STEPS_MAX;
 
-/// Units with their ms. `ms` stands before `m`, which it begins with.
+/// Units with their ms. `ms` comes before `m`, its prefix.
 const UNITS: [(&[u8], u64); 6] = [
     (b"ms", 1),
     (b"s", 1_000),
@@ -60,7 +60,7 @@ pub fn parse_backoff(text: &[u8], ms_max: u64) -> Result<Backoff, BackoffError> 
         [b'e' | b'E', b'x' | b'X', b'p' | b'P', b':', rest @ ..] => {
             let mut parts = rest.split(|byte| *byte == b':');
             let first = step(parts.next().unwrap_or_default())?;
-            let max = step(parts.next().ok_or("exp needs a first step and a longest one")?)?;
+            let max = step(parts.next().ok_or("exp needs a first and a maximum step")?)?;
             let factor = match parts.next() {
                 Some(text) => match number::unsigned(text).and_then(|n| u32::try_from(n).ok()) {
                     Some(factor) if factor >= 1 => factor,
@@ -69,10 +69,10 @@ pub fn parse_backoff(text: &[u8], ms_max: u64) -> Result<Backoff, BackoffError> 
                 None => 2,
             };
             if parts.next().is_some() {
-                return Err("exp takes a first step, a longest one and a factor, no more");
+                return Err("exp takes only a first step, a maximum step and a factor");
             }
             if first > max {
-                return Err("exp's first step is longer than its longest one");
+                return Err("exp's first step is longer than its maximum step");
             }
             Steps::Exponential { first, max, factor }
         }
@@ -135,23 +135,8 @@ mod tests {
         assert_eq!(read("EXP:1000:60000:2").map(|b| b.to_string()), Ok("exp:1s:1m".to_string()));
         assert_eq!(read("365000d").map(|b| b.base_ms(1)), Ok(DELAY_MS_MAX));
         for text in [
-            "",
-            "~",
-            ",",
-            "1s,",
-            ",1s",
-            "1s~~",
-            "1s,5",
-            "exp",
-            "exp:",
-            "exp:1s",
-            "exp:1s:",
-            "exp:2s:1s",
-            "exp:1s:1h:0",
-            "exp:1s:1h:4294967296",
-            "exp:1s:1h:2:2",
-            "365001d",
-            "-1s",
+            "", "~", ",", "1s,", ",1s", "1s~~", "1s,5", "exp", "exp:", "exp:1s", "exp:1s:",
+            "exp:2s:1s", "exp:1s:1h:0", "exp:1s:1h:4294967296", "exp:1s:1h:2:2", "365001d", "-1s",
             "1s;2s",
         ] {
             let refused = read(text).is_err() || text == "1s,5";
@@ -162,7 +147,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any sum of terms is exact or told to be too large; nothing wraps.
+        /// Any sum of terms is exact or reported as too large; nothing wraps.
         #[test]
         fn sums_never_wrap(terms in prop::collection::vec((any::<u64>(), 0usize..6), 1..5)) {
             let mut text = String::new();

@@ -23,7 +23,7 @@ pub enum WhenError {
     Malformed,
 }
 
-/// What in a date-time names nothing.
+/// The field of a date-time that is out of range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the {field} is {value}; it must be from {least} to {most}{}", self.remark())]
 pub struct OutOfRange {
@@ -37,14 +37,14 @@ impl OutOfRange {
     fn remark(&self) -> &'static str {
         match (self.field, self.value) {
             ("day", _) => " in that month",
-            ("second", 60) => ", as only 23:59:60 UTC can be a leap second",
+            ("second", 60) => ", because only 23:59:60 UTC can be a leap second",
             _ => "",
         }
     }
 }
 
-/// Reads a `when`. After `@` 0 is long ago, and what else lies before 1973 is refused: whoever writes
-/// unix seconds there would have every job at once. An instant between two milliseconds is rounded up, one before 1970 is 0.
+/// Reads a `when`. After `@` 0 is long ago, and other instants before 1973 are refused: with unix seconds there every
+/// job would be due at once. An instant between two milliseconds is rounded up, one before 1970 is 0.
 pub fn parse(text: &[u8]) -> Result<When, WhenError> {
     let at_or_in = |whole, make: fn(u64) -> When| match whole {
         Whole::Fits(ms) => Ok(make(ms)),
@@ -84,7 +84,7 @@ fn is_negative(text: &[u8]) -> bool {
 /// is early, and 0 if it is before 1970. A leap second, `23:59:60` UTC, is the second after it. None if `text` has
 /// another form.
 pub fn parse_rfc3339(text: &[u8]) -> Option<Result<u64, OutOfRange>> {
-    let mut reader = Reader { rest: text };
+    let mut reader = MomentReader { rest: text };
     let year = reader.number(4)?;
     reader.mark(b"-")?;
     let month = reader.number(2)?;
@@ -131,12 +131,11 @@ pub fn parse_rfc3339(text: &[u8]) -> Option<Result<u64, OutOfRange>> {
     Some(Ok(ms.max(0) as u64))
 }
 
-struct Reader<'a> {
+struct MomentReader<'a> {
     rest: &'a [u8],
 }
 
-impl Reader<'_> {
-    /// Exactly so many digits.
+impl MomentReader<'_> {
     fn number(&mut self, digits: usize) -> Option<i64> {
         let (head, rest) = self.rest.split_at_checked(digits)?;
         let value = number::unsigned(head)?;
@@ -153,7 +152,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Digits behind the point as ms, rounded up: 0 to 1000.
+    /// Digits after the point as ms, rounded up: 0 to 1000.
     fn fraction_ms(&mut self) -> Option<i64> {
         let count = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.rest.split_at(count);
@@ -232,11 +231,11 @@ mod tests {
             ),
             (
                 "2024-01-01T12:30:60Z",
-                "the second is 60; it must be from 0 to 59, as only 23:59:60 UTC can be a leap second",
+                "the second is 60; it must be from 0 to 59, because only 23:59:60 UTC can be a leap second",
             ),
             (
                 "2016-12-31T23:59:60+01:00",
-                "the second is 60; it must be from 0 to 59, as only 23:59:60 UTC can be a leap second",
+                "the second is 60; it must be from 0 to 59, because only 23:59:60 UTC can be a leap second",
             ),
         ] {
             let found = parse_rfc3339(text.as_bytes()).expect(text);
@@ -244,16 +243,9 @@ mod tests {
             assert!(matches!(parse(text.as_bytes()), Err(WhenError::OutOfRange(_))), "{text}");
         }
         for text in [
-            "2024-01-01T00:00:00",
-            "2024-01-01T00:00:00.Z",
-            "2024-01-01T00:00Z",
-            "2024-01-01T00:00:00+0200",
-            "2024-01-01T00:00:00Zx",
-            "2024-02-30T00:00:00Zx",
-            "24-01-01T00:00:00Z",
-            "2024-1-1T00:00:00Z",
-            "",
-            "2024",
+            "2024-01-01T00:00:00", "2024-01-01T00:00:00.Z", "2024-01-01T00:00Z",
+            "2024-01-01T00:00:00+0200", "2024-01-01T00:00:00Zx", "2024-02-30T00:00:00Zx",
+            "24-01-01T00:00:00Z", "2024-1-1T00:00:00Z", "", "2024",
         ] {
             assert_eq!(parse_rfc3339(text.as_bytes()), None, "{text}");
         }

@@ -55,7 +55,6 @@ pub fn signed(text: &[u8]) -> Option<i64> {
 /// Why a timeout is refused; the texts are Redis's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TimeoutError {
-    /// No number.
     #[error("ERR timeout is not a float or out of range")]
     NotANumber,
     /// Below zero.
@@ -131,7 +130,7 @@ fn exponent(text: &[u8]) -> Option<i64> {
     Some(if negative { -size } else { size })
 }
 
-/// `digits` with the point behind the first `point` of them, rounded up.
+/// `digits` with the point after the first `point` of them, rounded up.
 fn decimal_ms(digits: &[u32], point: i64) -> u64 {
     let mut value = 0u64;
     for at in 0..point.min(digits.len() as i64) {

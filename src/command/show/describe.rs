@@ -1,8 +1,11 @@
 //! COMMAND and COMMAND DOCS: the table as clients read it. The types matter: redis-cli asserts
 //! that names and texts are bulk strings and that flags are simple strings.
 
-use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{Access, CommandSpec, Keys};
+use crate::command::show::reference;
+use crate::command::spec::argument::{Argument, ArgumentKind};
+use crate::command::spec::{Access, CommandSpec, KeyPositions};
+use crate::command::table;
+use crate::limits::NAME_BYTES_MAX;
 use crate::resp::Encoder;
 
 /// One element of COMMAND's reply.
@@ -10,7 +13,7 @@ pub fn write_info(spec: &CommandSpec, out: &mut Encoder<'_>) {
     out.array(10);
     out.bulk(spec.name.as_bytes());
     out.integer(spec.arity());
-    let movable = matches!(spec.keys, Keys::Counted { .. });
+    let movable = matches!(spec.keys, KeyPositions::Counted { .. });
     out.set(spec.flags.len() + usize::from(movable));
     for flag in spec.flags {
         out.simple(flag.word());
@@ -82,7 +85,7 @@ fn write_arguments(arguments: &[Argument], out: &mut Encoder<'_>) {
 }
 
 fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
-    let key = argument.kind == Kind::Key;
+    let key = argument.kind == ArgumentKind::Key;
     let flags = usize::from(argument.optional) + usize::from(argument.multiple);
     let members = !argument.arguments.is_empty();
     let fields = [
@@ -128,19 +131,19 @@ fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
 fn write_key_specs(spec: &CommandSpec, out: &mut Encoder<'_>) {
     let range = |last| ("range", [("lastkey", last), ("keystep", 1), ("limit", 0)]);
     match spec.keys {
-        Keys::None => out.set(0),
-        Keys::Range { first, last } => {
+        KeyPositions::None => out.set(0),
+        KeyPositions::Range { first, last } => {
             out.set(1);
             // Counted from the first key, or from the end.
             let last = if last < 0 { last } else { last - first };
             write_key_spec(spec.access, first, range(last), out);
         }
-        Keys::Counted { at } => {
+        KeyPositions::Counted { at } => {
             out.set(1);
             let found = ("keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]);
             write_key_spec(spec.access, at, found, out);
         }
-        Keys::FromTo { to } => {
+        KeyPositions::FromTo { to } => {
             out.set(2);
             write_key_spec(spec.access, 1, range(0), out);
             write_key_spec(to, 2, range(0), out);
@@ -177,4 +180,56 @@ fn write_key_spec(
         out.bulk(name.as_bytes());
         out.integer(value);
     }
+}
+
+// HELP as lines of text, from the table: of a container its subcommands, of DELAY the queue's own commands.
+
+pub fn lines(container: &CommandSpec) -> Vec<String> {
+    let name = container.written();
+    let mut lines =
+        vec![format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")];
+    for subcommand in container.subcommands {
+        let syntax = subcommand.syntax();
+        lines.push(syntax.strip_prefix(&name).unwrap_or(&syntax).trim_start().to_string());
+        lines.push(format!("    {}.", subcommand.summary));
+    }
+    lines
+}
+
+/// The lines of DELAY.HELP: how each of the queue's own commands is called, and what it does.
+pub fn usage_of_all() -> Vec<String> {
+    let mut lines = vec!["DELAY.<command> [<arg> [value] [opt] ...]. Commands are:".to_owned()];
+    for spec in table::all_with_subcommands().filter(|spec| is_ours(spec)) {
+        lines.push(spec.syntax());
+        lines.push(format!("    {}.", spec.summary));
+    }
+    lines
+}
+
+/// The lines of DELAY.HELP for one command, `word` being its name with or without `DELAY.`, in any case: how
+/// it is called, what each argument is, what it answers. None if there is no such command.
+pub fn usage_of(word: &[u8]) -> Option<Vec<String>> {
+    if word.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let name = [b"delay.", word].concat();
+    let spec = table::find(&name).or_else(|| table::find(word))?;
+    let specs = std::iter::once(spec).chain(spec.subcommands).filter(|spec| is_ours(spec));
+    let lines: Vec<String> = specs.flat_map(usage).collect();
+    (!lines.is_empty()).then_some(lines)
+}
+
+/// One of the queue's own commands that does something by itself.
+fn is_ours(spec: &CommandSpec) -> bool {
+    spec.name.starts_with("delay.") && spec.parse.is_some() && !spec.name.ends_with("|help")
+}
+
+fn usage(spec: &CommandSpec) -> Vec<String> {
+    let mut lines = vec![spec.syntax(), format!("    {}.", spec.summary)];
+    for (argument, about) in reference::abouts(spec.arguments) {
+        lines.push(format!("    {argument}: {about}"));
+    }
+    lines.push(format!("    Reply: {}", spec.reply));
+    lines.iter_mut().for_each(|line| line.retain(|letter| letter != '`'));
+    lines
 }

@@ -1,7 +1,6 @@
-//! What is shown of commands: COMMAND's replies, HELP, the written reference, and the engine's answers.
+//! Output about commands: COMMAND's replies, HELP, the written reference, and the engine's answers.
 
 pub mod describe;
-pub mod help;
 pub mod reference;
 pub mod render;
 mod schedule;

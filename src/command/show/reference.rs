@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::command::spec::action::Fixed;
-use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Always, CommandSpec, Flag, Group};
 use crate::command::table;
 
@@ -11,7 +11,8 @@ const HEAD: &str = "# Commands
 
 Written by `make docs` from the table of commands; edits here are lost.
 
-Square brackets enclose what can be left out, `|` parts alternatives, `...` stands for more of the same.
+Square brackets enclose optional parts, `|` separates alternatives, `...` means that the part before it may be \
+repeated.
 Options follow the required arguments in any order and in any case, each at most once. A duration is a
 whole number of milliseconds or terms of number and unit, `500ms`, `30s`, `1h30m`, `15d`, `2w`. Every
 error begins with its class; a command that fails changes nothing.
@@ -98,13 +99,13 @@ pub(super) fn abouts(arguments: &[Argument]) -> Vec<(String, &'static str)> {
     abouts
 }
 
-/// How an argument looks that can be left out and repeated, when it stands alone.
+/// The syntax of an argument that is optional and repeatable, on its own.
 fn alone(argument: &Argument) -> String {
     let mut syntax = String::new();
     let Argument { token, display, arguments, .. } = *argument;
     Argument { token, display, arguments, ..Argument::new(argument.name, argument.kind) }
         .write_syntax(&mut syntax);
-    match argument.kind == Kind::OneOf && token.is_none() {
+    match argument.kind == ArgumentKind::OneOf && token.is_none() {
         true => syntax.trim_matches(['(', ')']).to_owned(),
         false => syntax,
     }

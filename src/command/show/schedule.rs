@@ -2,19 +2,18 @@
 
 use crate::command::show::render::{integer, maybe, number, text};
 use crate::engine::model::schedule::{
-    Change, Definition, ENDLESS, JobOptions, Rule, ScheduleRow, ScheduleView,
+    Definition, ENDLESS, JobOptions, Rule, ScheduleChange, ScheduleRow, ScheduleView,
 };
 use crate::resp::Encoder;
 use crate::time::{Millis, Written};
 
-/// What SET is answered.
-pub(super) fn write_set(change: Change, next: Option<Millis>, out: &mut Encoder<'_>) {
+pub(super) fn write_set(change: ScheduleChange, next: Option<Millis>, out: &mut Encoder<'_>) {
     out.array(2);
     out.bulk(change.word().as_bytes());
     write_instant(next, out);
 }
 
-/// What GET is answered.
+/// GET's reply.
 pub(super) fn write_schedule(view: &ScheduleView<'_>, out: &mut Encoder<'_>) {
     let rule = match view.definition.rule {
         Rule::Every { .. } => 1,
@@ -77,7 +76,7 @@ fn write_occurrences(view: &ScheduleView<'_>, out: &mut Encoder<'_>) {
     view.open.iter().for_each(|id| out.bulk(id));
 }
 
-/// What LIST is answered.
+/// LIST's reply.
 pub(super) fn write_schedules(rows: &[ScheduleRow<'_>], out: &mut Encoder<'_>) {
     out.array(rows.len());
     for row in rows {
@@ -90,7 +89,6 @@ pub(super) fn write_schedules(rows: &[ScheduleRow<'_>], out: &mut Encoder<'_>) {
     }
 }
 
-/// What EXPLAIN is answered.
 pub(super) fn write_explained(instants: &[(Millis, String)], out: &mut Encoder<'_>) {
     out.array(instants.len());
     for (instant, shown) in instants {

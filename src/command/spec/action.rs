@@ -1,11 +1,9 @@
-//! What a command says, parsed: for the engine, for the connection itself, or for the server. A
-//! parser decides as much as can be decided without any state; what remains is done by the session.
-
-#![allow(missing_docs, reason = "what has no words here is what its name says")]
+//! A parsed command: for the engine, for the connection itself, or for the server. A parser decides
+//! everything that needs no state; the session does the rest.
 
 use crate::engine::model::request::{QueueName, Request};
 use crate::ids::{ClientId, Db};
-use crate::pubsub::Kind;
+use crate::pubsub::SubscriptionKind;
 use crate::resp::Protocol;
 
 /// A parsed command. Slices borrow from the connection's read buffer.
@@ -15,7 +13,7 @@ pub enum Action<'a> {
     Engine(Request<'a>),
     /// For the engine, once [`Request::for_reader`] says which queues the user may read.
     AllQueues(Request<'a>),
-    /// What Redis asks of any key, answered from whether the queue exists.
+    /// Redis's commands on any key, answered from whether the queue exists.
     Probe(QueueName<'a>, Probe),
     Connection(Connection<'a>),
     PubSub(PubSub<'a>),
@@ -25,7 +23,7 @@ pub enum Action<'a> {
     /// About the table of commands.
     Commands(Commands<'a>),
     Users(Users<'a>),
-    Server(Server<'a>),
+    Server(ServerRequest<'a>),
 }
 
 /// A question about a key of any type.
@@ -33,7 +31,7 @@ pub enum Action<'a> {
 pub enum Probe {
     /// TYPE → `list` or `none`.
     Type,
-    /// TTL and its kin → −1 (does not expire) or −2 (is not there).
+    /// TTL and similar → −1 (does not expire) or −2 (does not exist).
     Ttl,
     /// PERSIST → 0.
     Persist,
@@ -51,7 +49,7 @@ pub enum Probe {
     OtherCount,
 }
 
-/// What a command asks of its own connection.
+/// Commands about the own connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Connection<'a> {
     Hello(Hello<'a>),
@@ -93,23 +91,22 @@ pub struct Hello<'a> {
     pub name: Option<&'a [u8]>,
 }
 
-/// CLIENT REPLY.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplyMode {
     /// Every command is answered.
     On,
     /// None is.
     Off,
-    /// The next one is not.
+    /// No reply to the next command.
     Skip,
 }
 
-/// What a command asks of channels.
+/// Commands about channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PubSub<'a> {
-    Subscribe(Kind, &'a [&'a [u8]]),
-    /// UNSUBSCRIBE and its kin; no names: all.
-    Unsubscribe(Kind, &'a [&'a [u8]]),
+    Subscribe(SubscriptionKind, &'a [&'a [u8]]),
+    /// UNSUBSCRIBE and similar; no names: all.
+    Unsubscribe(SubscriptionKind, &'a [&'a [u8]]),
     /// PUBLISH → how many get it.
     Publish {
         channel: &'a [u8],
@@ -134,7 +131,7 @@ pub enum Transaction<'a> {
     Unwatch,
 }
 
-/// What a command asks about other connections.
+/// Commands about other connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clients<'a> {
     List(ClientFilter<'a>),
@@ -149,7 +146,7 @@ pub enum Clients<'a> {
     Unpause,
     /// CLIENT UNBLOCK → 1 or 0.
     Unblock {
-        /// Whom; `None` for a number that no connection can have.
+        /// The client; `None` for a number that no connection can have.
         id: Option<ClientId>,
         /// With the error `UNBLOCKED` instead of a timeout's reply.
         error: bool,
@@ -166,7 +163,7 @@ pub struct ClientFilter<'a> {
     /// Connected to this address, `ip:port`.
     pub laddr: Option<&'a [u8]>,
     pub user: Option<&'a [u8]>,
-    /// Connected for at least so many seconds.
+    /// Connected for at least this many seconds.
     pub age_s_min: Option<u64>,
     /// Not the asking connection.
     pub skip_me: bool,
@@ -175,14 +172,14 @@ pub struct ClientFilter<'a> {
 /// `TYPE` of CLIENT LIST and CLIENT KILL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientKind {
-    /// Every connection that is none of the others.
+    /// All other connections.
     Normal,
     PubSub,
     Master,
     Replica,
 }
 
-/// What a command asks about the table of commands.
+/// Commands about the table of commands.
 #[derive(Clone, Debug)]
 pub enum Commands<'a> {
     /// COMMAND.
@@ -213,17 +210,16 @@ pub enum ListFilter<'a> {
     Pattern(&'a [u8]),
 }
 
-/// What ACL asks.
+/// ACL's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users<'a> {
     Categories(Option<&'a [u8]>),
     Delete(&'a [&'a [u8]]),
     DryRun {
         name: &'a [u8],
-        /// A whole command.
         command: &'a [&'a [u8]],
     },
-    /// ACL GENPASS: so many hexadecimal digits.
+    /// ACL GENPASS: this many hexadecimal digits.
     GeneratePassword {
         /// 1 to 1024.
         digits: usize,
@@ -232,7 +228,7 @@ pub enum Users<'a> {
     Show(&'a [u8]),
     List,
     Load,
-    /// ACL LOG: so many entries.
+    /// ACL LOG: this many entries.
     Log(usize),
     /// ACL LOG RESET.
     ForgetLog,
@@ -246,41 +242,40 @@ pub enum Users<'a> {
     WhoAmI,
 }
 
-/// What a command asks of the server.
+/// Commands about the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Server<'a> {
+pub enum ServerRequest<'a> {
     ConfigGet(&'a [&'a [u8]]),
     /// CONFIG SET: names and values in turn.
     ConfigSet(&'a [&'a [u8]]),
     ConfigRewrite,
     ConfigResetStat,
     Info(&'a [&'a [u8]]),
-    /// SLOWLOG GET: so many entries.
+    /// SLOWLOG GET: this many entries.
     SlowlogGet(usize),
     SlowlogLen,
     SlowlogReset,
     Latency(Latency<'a>),
     MemoryStats,
-    /// What is always answered the same.
+    /// A constant answer.
     Fixed(Fixed),
     Time,
     Save,
     BgSave {
-        /// Behind the one that runs, if one does.
+        /// After the running one, if there is one.
         schedule: bool,
     },
     BgRewriteAof,
-    Wait(Wait),
+    Wait(ReplicaWait),
     LastSave,
-    /// DELAY.CLUSTER.
     Cluster,
     /// DELAY.CLUSTER ADD and REMOVE.
     Members(Membership<'a>),
     /// DELAY.CLUSTER VERIFY.
     Verify,
-    Backup(Backup<'a>),
+    Backup(BackupRequest<'a>),
     Role,
-    Sentinel(Sentinel<'a>),
+    Sentinel(SentinelRequest<'a>),
     /// REPLICAOF and SLAVEOF.
     ReplicaOf {
         /// NO ONE.
@@ -295,14 +290,13 @@ pub enum Server<'a> {
     RandomQueue(Db),
 }
 
-/// What SENTINEL asks; words are the names of masters, but for those of CONFIG GET.
+/// A request to SENTINEL; words are the names of masters, except for those of CONFIG GET.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sentinel<'a> {
+pub enum SentinelRequest<'a> {
     /// GET-MASTER-ADDR-BY-NAME.
     MasterAddress(&'a [u8]),
     Masters,
     Master(&'a [u8]),
-    /// REPLICAS and SLAVES.
     Replicas(&'a [u8]),
     Sentinels(&'a [u8]),
     /// CKQUORUM.
@@ -329,12 +323,10 @@ pub enum Membership<'a> {
     Remove(&'a [u8]),
 }
 
-/// What DELAY.BACKUP asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Backup<'a> {
+pub enum BackupRequest<'a> {
     /// One is to begin, or how far it is.
     Begin {
-        /// Which the client has a part of.
         part: Option<&'a [u8]>,
         /// Also of a node that leads others.
         leader: bool,
@@ -346,21 +338,20 @@ pub enum Backup<'a> {
     End,
 }
 
-/// What FAILOVER asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failover<'a> {
     /// The hand-over that runs is given up.
     Abort,
     /// Another node is to lead.
     Begin {
-        /// Where clients find it; whoever has most if none is named.
+        /// The target, as clients find it; without one, the node with most entries.
         to: Option<(&'a [u8], u16)>,
         /// For how long commands that change are kept back at most.
         timeout_ms: u64,
     },
 }
 
-/// What LATENCY asks; it changes nothing.
+/// LATENCY's commands; they change nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Latency<'a> {
     /// HISTOGRAM of these commands; all that ran if none is named.
@@ -372,17 +363,14 @@ pub enum Latency<'a> {
 pub enum Fixed {
     Ok,
     Zero,
-    /// An empty array.
     Empty,
-    /// An array of so many zeros.
     Zeros(usize),
     Text(&'static str),
 }
 
-/// What WAIT and WAITAOF wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wait {
-    /// WAITAOF, which also tells of this server's journal.
+pub struct ReplicaWait {
+    /// WAITAOF, which also reports this server's journal.
     pub tells_local: bool,
     /// This server's journal.
     pub local: bool,
@@ -392,7 +380,6 @@ pub struct Wait {
     pub timeout_ms: u64,
 }
 
-/// What SHUTDOWN asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shutdown {
     /// `SAVE` or `NOSAVE`, if named. The journal is synced in either case.

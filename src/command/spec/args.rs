@@ -8,7 +8,7 @@ use crate::command::read::moment;
 use crate::command::read::moment::WhenError;
 use crate::command::read::number;
 use crate::command::read::number::Whole;
-use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{CommandSpec, Group};
 use crate::engine::model::policy::Backoff;
 use crate::engine::model::request::{QueueName, Side, Wait, When};
@@ -34,23 +34,20 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// Begins behind the name (and the subcommand's). `words` has passed the arity check.
+    /// Begins after the name (and the subcommand's). `words` has passed the arity check.
     pub fn new(spec: &'static CommandSpec, words: &'a [&'a [u8]], db: Db) -> Args<'a> {
         let at = 1 + usize::from(spec.is_subcommand());
         Args { spec, words, at, db, seen: 0, option: None }
     }
 
-    /// The command that is being read.
     pub fn spec(&self) -> &'static CommandSpec {
         self.spec
     }
 
-    /// The connection's database.
     pub fn db(&self) -> Db {
         self.db
     }
 
-    /// How many words are left.
     pub fn left(&self) -> usize {
         self.words.len() - self.at
     }
@@ -88,7 +85,7 @@ impl<'a> Args<'a> {
         Ok(text)
     }
 
-    /// The words left but for the last `keep`.
+    /// The remaining words, except for the last `keep`.
     pub fn words_but(&mut self, keep: usize) -> &'a [&'a [u8]] {
         let end = (self.words.len() - keep).max(self.at);
         let words = &self.words[self.at..end];
@@ -96,19 +93,17 @@ impl<'a> Args<'a> {
         words
     }
 
-    /// All words left.
     pub fn rest(&mut self) -> &'a [&'a [u8]] {
         self.words_but(0)
     }
 
-    /// A queue.
     pub fn queue(&mut self) -> Result<QueueName<'a>, Error> {
         let name = self.word("queue")?;
         check_name("queue", name)?;
         Ok(QueueName { db: self.db, name })
     }
 
-    /// The queues left but for the last `keep` words.
+    /// The remaining queues, except for the last `keep` words.
     pub fn queues_but(&mut self, keep: usize) -> Result<&'a [&'a [u8]], Error> {
         let queues = self.words_but(keep);
         if queues.is_empty() {
@@ -118,19 +113,16 @@ impl<'a> Args<'a> {
         Ok(queues)
     }
 
-    /// A number of queues, then the queues.
     pub fn counted_queues(&mut self) -> Result<&'a [&'a [u8]], Error> {
         let count = self.count("numqueues")?;
         self.queues_of(count)
     }
 
-    /// So many queues.
     pub fn queues_of(&mut self, count: u32) -> Result<&'a [&'a [u8]], Error> {
         let keep = self.keeping("numqueues", count)?;
         self.queues_but(keep)
     }
 
-    /// A number of ids, then the ids.
     pub fn counted_ids(&mut self) -> Result<&'a [&'a [u8]], Error> {
         let count = self.count("numids")?;
         let keep = self.keeping("numids", count)?;
@@ -139,7 +131,7 @@ impl<'a> Args<'a> {
         Ok(ids)
     }
 
-    /// How many words are behind the next `count`.
+    /// How many words follow the next `count`.
     fn keeping(&self, name: &str, count: u32) -> Result<usize, Error> {
         let left = self.left();
         left.checked_sub(count as usize).ok_or_else(|| {
@@ -147,7 +139,6 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// A job's id.
     pub fn id(&mut self) -> Result<&'a [u8], Error> {
         let id = self.word("id")?;
         check_name("id", id)?;
@@ -164,7 +155,6 @@ impl<'a> Args<'a> {
         Ok(ids)
     }
 
-    /// A schedule's name.
     pub fn schedule(&mut self) -> Result<&'a [u8], Error> {
         let name = self.word("name")?;
         check_bytes("name", name, SCHEDULE_NAME_BYTES_MAX)?;
@@ -223,14 +213,14 @@ impl<'a> Args<'a> {
         let (shortest, longest) = (Written(least), Written(most));
         match duration::parse(word) {
             Some(Whole::Fits(ms)) if ms < least => Err(Error::text(format!(
-                "ERR {name} {shown} is too short; the least is {shortest}"
+                "ERR {name} {shown} is too short; the minimum is {shortest}"
             ))),
             Some(Whole::Fits(ms)) if ms <= most => Ok(ms),
-            Some(_) => {
-                Err(Error::text(format!("ERR {name} {shown} is too long; the most is {longest}")))
-            }
+            Some(_) => Err(Error::text(format!(
+                "ERR {name} {shown} is too long; the maximum is {longest}"
+            ))),
             None if word.first() == Some(&b'-') => Err(Error::text(format!(
-                "ERR {name} {shown} is negative or malformed; the least is {shortest}"
+                "ERR {name} {shown} is negative or malformed; the minimum is {shortest}"
             ))),
             None => Err(Error::text(format!(
                 "ERR {name} {shown} is not a duration such as 500ms, 30s, 1h30m or 15d"
@@ -241,15 +231,15 @@ impl<'a> Args<'a> {
     /// When a job is to fall due. `max-delay` is the engine's to check.
     pub fn when(&mut self) -> Result<When, Error> {
         let word = self.word("when")?;
-        // Behind an option, such as IN, that is the word which the user knows.
+        // After an option, such as IN, the option's word is the one that the user knows.
         let name = self.option.and_then(|option| option.token).unwrap_or("when");
         moment::parse(word).map_err(|error| {
             let shown = Shown::new(word);
             let most = Written(DELAY_MS_MAX);
             Error::text(match error {
-                WhenError::Negative => format!("ERR {name} {shown} is negative; the least is 0"),
+                WhenError::Negative => format!("ERR {name} {shown} is negative; the minimum is 0"),
                 WhenError::TooLarge => {
-                    format!("ERR {name} {shown} is too far away; the most that max-delay can be is {most}")
+                    format!("ERR {name} {shown} is too far away; max-delay can be at most {most}")
                 }
                 WhenError::Seconds(ms) => seconds_given(name, &shown, ms),
                 WhenError::TimeOfDay => format!(
@@ -276,7 +266,7 @@ impl<'a> Args<'a> {
         Err(Error::text(match moment::parse(word) {
             Ok(When::At(ms)) if ms <= SCHEDULE_INSTANT_MS_MAX => return Ok(ms),
             Ok(When::In(_)) => format!(
-                "ERR {name} {shown} is relative, it would mean something else at each {}; expected {forms}",
+                "ERR {name} {shown} is relative, so it would mean something else at each {}; expected {forms}",
                 self.spec.word().to_uppercase()
             ),
             Ok(When::At(_)) | Err(WhenError::TooLarge) => {
@@ -287,12 +277,11 @@ impl<'a> Args<'a> {
             Err(WhenError::Seconds(ms)) => seconds_given(name, &shown, ms),
             Err(WhenError::OutOfRange(wrong)) => format!("ERR {name} {shown}: {wrong}"),
             Err(WhenError::Negative | WhenError::TimeOfDay | WhenError::Malformed) => {
-                format!("ERR {name} {shown} is no absolute time; expected {forms}")
+                format!("ERR {name} {shown} is not an absolute time; expected {forms}")
             }
         }))
     }
 
-    /// A cron pattern.
     pub fn cron(&mut self) -> Result<Box<Pattern>, Error> {
         let word = self.word("pattern")?;
         match Pattern::parse(word) {
@@ -333,14 +322,12 @@ impl<'a> Args<'a> {
             })
     }
 
-    /// A backoff.
     pub fn backoff(&mut self) -> Result<Backoff, Error> {
         let word = self.word("backoff")?;
         duration::parse_backoff(word, DELAY_MS_MAX)
             .map_err(|why| Error::text(format!("ERR backoff {}: {why}", Shown::new(word))))
     }
 
-    /// A cursor of SCAN.
     pub fn cursor(&mut self) -> Result<Cursor, Error> {
         let cursor = number::unsigned(self.word("cursor")?).map(Cursor);
         cursor.ok_or_else(|| Error::text("ERR invalid cursor"))
@@ -357,7 +344,7 @@ impl<'a> Args<'a> {
         };
         let token = found.argument.token.unwrap_or_default();
         if self.seen & found.bit != 0 {
-            return Err(Error::text(format!("ERR syntax error: {token} stands there twice")));
+            return Err(Error::text(format!("ERR syntax error: {token} is given twice")));
         }
         if self.seen & found.excludes != 0 {
             let words = exclusive_words(self.spec.arguments, found.argument);
@@ -381,7 +368,7 @@ impl<'a> Args<'a> {
         token.ok_or_else(|| {
             let words: Vec<&str> = members.iter().filter_map(|member| member.token).collect();
             let (shown, words) = (Shown::new(word), words.join(", "));
-            Error::text(format!("ERR syntax error: {name} {shown} is none of {words}"))
+            Error::text(format!("ERR syntax error: {name} {shown} is not one of {words}"))
         })
     }
 
@@ -402,7 +389,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Redis's words, which clients match on; behind them what is right, for the commands that Redis has not.
+/// Redis's text, which clients match on; after it the correct syntax, for commands that Redis does not have.
 pub fn arity_error(spec: &CommandSpec) -> Error {
     let usage = match spec.group {
         Group::Delay if spec.subcommands.is_empty() => format!("; usage: {}", spec.syntax()),
@@ -428,13 +415,12 @@ fn wait(word: &[u8]) -> Result<Wait, Error> {
     }
 }
 
-/// Refuses a pattern of more than `bytes_max`.
 pub fn check_pattern(pattern: &[u8], bytes_max: usize) -> Result<(), Error> {
     let bytes = pattern.len();
     if bytes <= bytes_max {
         return Ok(());
     }
-    Err(Error::text(format!("ERR the pattern has {bytes} bytes; the most are {bytes_max}")))
+    Err(Error::text(format!("ERR the pattern has {bytes} bytes; at most {bytes_max} are allowed")))
 }
 
 fn check_name(what: &str, name: &[u8]) -> Result<(), Error> {
@@ -449,24 +435,24 @@ fn check_bytes(what: &str, name: &[u8], most: usize) -> Result<(), Error> {
     Err(Error::text(format!("ERR {what} {shown} has {bytes} bytes; it must have 1 to {most}")))
 }
 
-struct Found {
+struct FoundArgument {
     argument: &'static Argument,
     bit: u64,
     excludes: u64,
 }
 
 /// Looks for an option in the tree; `bit` is the next option's, in the order of the tree.
-fn find(arguments: &'static [Argument], word: &[u8], bit: &mut u64) -> Option<Found> {
+fn find(arguments: &'static [Argument], word: &[u8], bit: &mut u64) -> Option<FoundArgument> {
     for argument in arguments {
         let first = *bit;
         if let Some(token) = argument.token {
             if word.eq_ignore_ascii_case(token.as_bytes()) {
-                return Some(Found { argument, bit: first, excludes: 0 });
+                return Some(FoundArgument { argument, bit: first, excludes: 0 });
             }
             *bit <<= 1;
             continue;
         }
-        let choice = argument.kind == Kind::OneOf && !argument.multiple;
+        let choice = argument.kind == ArgumentKind::OneOf && !argument.multiple;
         for member in argument.arguments {
             let start = *bit;
             if let Some(mut inside) = find(std::slice::from_ref(member), word, bit) {
@@ -486,7 +472,7 @@ fn find(arguments: &'static [Argument], word: &[u8], bit: &mut u64) -> Option<Fo
     None
 }
 
-/// Moves `bit` behind all options of `arguments`.
+/// Moves `bit` past all options of `arguments`.
 fn count(arguments: &[Argument], bit: &mut u64) {
     for argument in arguments {
         match argument.token {
@@ -499,7 +485,7 @@ fn count(arguments: &[Argument], bit: &mut u64) {
 /// The words by which the members of the choice begin that `argument` belongs to.
 fn exclusive_words(arguments: &'static [Argument], argument: &Argument) -> String {
     for group in arguments.iter().filter(|group| group.token.is_none()) {
-        if group.kind == Kind::OneOf && holds(group.arguments, argument) {
+        if group.kind == ArgumentKind::OneOf && holds(group.arguments, argument) {
             let words: Vec<&str> = group.arguments.iter().filter_map(first_word).collect();
             return words.join(", ");
         }

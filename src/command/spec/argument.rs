@@ -1,32 +1,29 @@
-//! The argument tree of a command: what stands where, which words are options. The option reader of
+//! The argument tree of a command: the position of each argument, and the words of its options. The option reader of
 //! [`Args`](crate::command::spec::args::Args) walks it, COMMAND DOCS and the written reference show it.
 
-/// One argument, or a group of them.
+use crate::command::spec::CommandSpec;
+
 #[derive(Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Argument {
     /// Its name, lower case.
     pub name: &'static str,
-    /// What it holds.
-    pub kind: Kind,
+    pub kind: ArgumentKind,
     /// The word before it; in upper case, read in any.
     pub token: Option<&'static str>,
     /// Limits and default, for the reference.
     pub about: &'static str,
-    /// What the syntax line shows instead of the name.
+    /// Replaces the name in the syntax line.
     pub display: Option<&'static str>,
     pub optional: bool,
     pub multiple: bool,
-    /// Of a group: its members.
+    /// The members of a group.
     pub arguments: &'static [Argument],
-    /// Of a queue: which of the command's key specifications tells where it stands.
+    /// For a queue: the index of its key specification in the command.
     pub key_spec: u8,
 }
 
-/// What an argument holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Kind {
+pub enum ArgumentKind {
     /// A queue's name.
     Key,
     Id,
@@ -38,7 +35,6 @@ pub enum Kind {
     When,
     /// An absolute time.
     Instant,
-    /// A cron pattern.
     Cron,
     /// A time zone: a name or an offset.
     Zone,
@@ -57,27 +53,30 @@ pub enum Kind {
     Block,
 }
 
-impl Kind {
+impl ArgumentKind {
     /// The type as COMMAND DOCS names it.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Key => "key",
-            Kind::Id | Kind::Bytes | Kind::Token => "string",
-            Kind::Duration | Kind::When | Kind::Backoff | Kind::Side => "string",
-            Kind::Instant | Kind::Cron | Kind::Zone => "string",
-            Kind::Integer => "integer",
-            Kind::Timeout => "double",
-            Kind::Pattern => "pattern",
-            Kind::Word => "pure-token",
-            Kind::OneOf => "oneof",
-            Kind::Block => "block",
+            ArgumentKind::Key => "key",
+            ArgumentKind::Id | ArgumentKind::Bytes | ArgumentKind::Token => "string",
+            ArgumentKind::Duration
+            | ArgumentKind::When
+            | ArgumentKind::Backoff
+            | ArgumentKind::Side => "string",
+            ArgumentKind::Instant | ArgumentKind::Cron | ArgumentKind::Zone => "string",
+            ArgumentKind::Integer => "integer",
+            ArgumentKind::Timeout => "double",
+            ArgumentKind::Pattern => "pattern",
+            ArgumentKind::Word => "pure-token",
+            ArgumentKind::OneOf => "oneof",
+            ArgumentKind::Block => "block",
         }
     }
 }
 
 impl Argument {
     /// An argument that must be there.
-    pub const fn new(name: &'static str, kind: Kind) -> Argument {
+    pub const fn new(name: &'static str, kind: ArgumentKind) -> Argument {
         Argument {
             name,
             kind,
@@ -93,22 +92,21 @@ impl Argument {
 
     /// An option without a value.
     pub const fn word(name: &'static str, token: &'static str) -> Argument {
-        Argument { token: Some(token), ..Argument::new(name, Kind::Word) }
+        Argument { token: Some(token), ..Argument::new(name, ArgumentKind::Word) }
     }
 
     /// An option with a value; optional.
-    pub const fn option(token: &'static str, name: &'static str, kind: Kind) -> Argument {
+    pub const fn option(token: &'static str, name: &'static str, kind: ArgumentKind) -> Argument {
         Argument { token: Some(token), optional: true, ..Argument::new(name, kind) }
     }
 
-    /// One of `arguments`.
     pub const fn one_of(name: &'static str, arguments: &'static [Argument]) -> Argument {
-        Argument { arguments, ..Argument::new(name, Kind::OneOf) }
+        Argument { arguments, ..Argument::new(name, ArgumentKind::OneOf) }
     }
 
     /// `arguments` one after another.
     pub const fn block(name: &'static str, arguments: &'static [Argument]) -> Argument {
-        Argument { arguments, ..Argument::new(name, Kind::Block) }
+        Argument { arguments, ..Argument::new(name, ArgumentKind::Block) }
     }
 
     /// The same, but can be left out.
@@ -126,7 +124,7 @@ impl Argument {
         Argument { key_spec: 1, ..self }
     }
 
-    /// The same, behind a word.
+    /// The same, after a word.
     pub const fn after(self, token: &'static str) -> Argument {
         Argument { token: Some(token), ..self }
     }
@@ -149,9 +147,11 @@ impl Argument {
     /// How many words it takes at least if it is given. An alternative is given by being chosen.
     fn words_given(&self) -> usize {
         let value = match self.kind {
-            Kind::Word => 0,
-            Kind::OneOf => self.arguments.iter().map(Argument::words_given).min().unwrap_or(0),
-            Kind::Block => self.arguments.iter().map(Argument::words_min).sum(),
+            ArgumentKind::Word => 0,
+            ArgumentKind::OneOf => {
+                self.arguments.iter().map(Argument::words_given).min().unwrap_or(0)
+            }
+            ArgumentKind::Block => self.arguments.iter().map(Argument::words_min).sum(),
             _ => 1,
         };
         usize::from(self.token.is_some()) + value
@@ -162,7 +162,7 @@ impl Argument {
         let members_fixed = self.arguments.iter().all(Argument::is_fixed);
         let mut sizes = self.arguments.iter().map(Argument::words_given);
         let first = sizes.next();
-        let even = self.kind != Kind::OneOf || sizes.all(|size| Some(size) == first);
+        let even = self.kind != ArgumentKind::OneOf || sizes.all(|size| Some(size) == first);
         !self.optional && !self.multiple && members_fixed && even
     }
 
@@ -170,10 +170,10 @@ impl Argument {
     pub fn write_syntax(&self, line: &mut String) {
         let mut bare = String::new();
         self.write_bare(&mut bare);
-        let choice = self.kind == Kind::OneOf && self.token.is_none();
+        let choice = self.kind == ArgumentKind::OneOf && self.token.is_none();
         let body = match (self.multiple, self.token) {
             (true, _) if choice => format!("({bare}) ..."),
-            // The token stands once.
+            // The token is written once.
             (true, Some(token)) => format!("{bare} [{} ...]", bare[token.len()..].trim_start()),
             (true, None) => format!("{bare} [{bare} ...]"),
             (false, _) if choice && !self.optional => format!("({bare})"),
@@ -185,7 +185,7 @@ impl Argument {
     fn write_bare(&self, line: &mut String) {
         if let Some(token) = self.token {
             line.push_str(token);
-            if self.kind == Kind::Word {
+            if self.kind == ArgumentKind::Word {
                 return;
             }
             line.push(' ');
@@ -194,7 +194,7 @@ impl Argument {
             line.push_str(self.display.unwrap_or(self.name));
             return;
         }
-        let choice = self.kind == Kind::OneOf;
+        let choice = self.kind == ArgumentKind::OneOf;
         let parted = choice && self.token.is_some();
         if parted {
             line.push('(');
@@ -213,5 +213,35 @@ impl Argument {
         if parted {
             line.push(')');
         }
+    }
+}
+
+// Which arguments of a command are secret: they are shown nowhere, neither in the slow log nor by
+// MONITOR.
+
+const OPTIONS: [&str; 5] = [
+    "requirepass", "masterauth", "cluster-secret", "tls-key-file-pass", "tls-client-key-file-pass",
+];
+
+/// The replacement for a secret.
+pub const REDACTED: &[u8] = b"(redacted)";
+
+/// Whether the argument at `at` is secret; `args` begin with the name.
+pub fn is_secret(spec: &CommandSpec, args: &[&[u8]], at: usize) -> bool {
+    match spec.name {
+        "auth" => at >= 1,
+        "acl|setuser" => at >= 2,
+        "config|set" => {
+            let name = args.get(at.wrapping_sub(1)).copied().unwrap_or_default();
+            let secret = |option: &&str| name.eq_ignore_ascii_case(option.as_bytes());
+            at >= 3 && at % 2 == 1 && OPTIONS.iter().any(secret)
+        }
+        // HELLO 3 AUTH user password: both after the first AUTH.
+        "hello" => {
+            let is_auth = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"auth");
+            let auth = args.iter().skip(1).position(is_auth);
+            auth.is_some_and(|place| (place + 2..=place + 3).contains(&at))
+        }
+        _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a command: [`CommandSpec`], the type of the one table.
+//! The description of a command: [`CommandSpec`], the type of the one table.
 //!
 //! Arity, legacy key positions, ACL categories and the flag `movablekeys` follow from the rest and
 //! are computed, so that they cannot contradict it.
@@ -6,7 +6,6 @@
 pub mod action;
 pub mod args;
 pub mod argument;
-pub mod secret;
 
 use crate::command::spec::action::{Action, Fixed};
 use crate::command::spec::args::Args;
@@ -17,9 +16,7 @@ use crate::words::words;
 /// Reads a command's arguments.
 pub type Parse = for<'a> fn(&mut Args<'a>) -> Result<Action<'a>, Error>;
 
-/// A command, or a subcommand of one.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct CommandSpec {
     /// Full name, lower case; a subcommand's with its container: `client|kill`.
     pub name: &'static str,
@@ -30,7 +27,7 @@ pub struct CommandSpec {
     /// The chapter of the reference.
     pub group: Group,
     pub complexity: &'static str,
-    /// What it takes, in the order in which it is written.
+    /// Its arguments, in the order in which they are written.
     pub arguments: &'static [Argument],
     pub flags: &'static [Flag],
     /// Categories that do not follow from group, flags and keys.
@@ -38,14 +35,13 @@ pub struct CommandSpec {
     /// Hints for clients of a cluster.
     pub tips: &'static [&'static str],
     /// Where its queues stand.
-    pub keys: Keys,
-    /// What it does to them.
+    pub keys: KeyPositions,
+    /// Its access to them.
     pub access: Access,
-    /// Where its channels stand.
     pub channels: Channels,
     /// The reply in words, with types.
     pub reply: &'static str,
-    /// What goes beyond the summary; paragraphs of the reference.
+    /// Details beyond the summary; paragraphs of the reference.
     pub notes: &'static str,
     /// Commands, and what redis-cli prints for them.
     pub example: &'static [(&'static str, &'static str)],
@@ -56,9 +52,8 @@ pub struct CommandSpec {
     pub subcommands: &'static [CommandSpec],
 }
 
-/// What a command is answered whatever follows it.
+/// The constant answer of a command, whatever its arguments.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Always {
     Refused(&'static str),
     Answered(Fixed),
@@ -67,7 +62,6 @@ pub enum Always {
 words! {
     /// The chapters of the reference, in its order; `help @group` in redis-cli.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    #[allow(missing_docs, reason = "what has no words here is what its name says")]
     pub enum Group {
         /// The queue's own commands.
         Delay = "delay",
@@ -86,7 +80,6 @@ words! {
 words! {
     /// How a command behaves; the names are Redis's.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    #[allow(missing_docs, reason = "what has no words here is what its name says")]
     pub enum Flag {
         Write = "write",
         ReadOnly = "readonly",
@@ -119,28 +112,26 @@ words! {
 
 /// Where the queues stand among the arguments; the name is at 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Keys {
+pub enum KeyPositions {
     None,
     /// From `first` to `last`; a negative `last` counts from the end, −1 being the last argument.
     Range {
         first: i64,
         last: i64,
     },
-    /// Their number stands at `at`, they follow.
+    /// Their number is at `at`, and they follow it.
     Counted {
         at: i64,
     },
     /// Two, at 1 and at 2, to which it does different things: each has a key specification of its own.
     FromTo {
-        /// What it does to the second.
+        /// Its access to the second.
         to: Access,
     },
 }
 
 /// Where channels stand among the arguments; the name is at 0, a negative `last` counts from the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Channels {
     None,
     /// Channels by name.
@@ -148,16 +139,14 @@ pub enum Channels {
         first: i64,
         last: i64,
     },
-    /// Patterns of channels.
     Patterns {
         first: i64,
         last: i64,
     },
 }
 
-/// What a command does to its queues.
+/// A command's access to its queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Access {
     /// Looks at jobs.
     Read,
@@ -191,32 +180,50 @@ impl Access {
 
 /// Every ACL category: Redis's own, then ours.
 pub const CATEGORIES: [&str; 22] = [
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
-    "delay",
+    "keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap",
+    "hyperloglog", "geo", "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous",
+    "connection", "transaction", "scripting", "delay",
 ];
 
+/// A row of the table: what is not said of it is as in `base`.
+pub const fn row(name: &'static str, summary: &'static str, base: CommandSpec) -> CommandSpec {
+    CommandSpec { name, summary, ..base }
+}
+
+/// For each field a function that gives a row another value of it.
+macro_rules! setters {
+    ($($field:ident: $type:ty,)+) => {
+        impl CommandSpec {
+            $(pub const fn $field(self, $field: $type) -> CommandSpec {
+                CommandSpec { $field, ..self }
+            })+
+
+            pub const fn parse(self, parse: Parse) -> CommandSpec {
+                CommandSpec { parse: Some(parse), ..self }
+            }
+        }
+    };
+}
+
+setters! {
+    summary: &'static str,
+    group: Group,
+    complexity: &'static str,
+    arguments: &'static [Argument],
+    flags: &'static [Flag],
+    categories: &'static [&'static str],
+    tips: &'static [&'static str],
+    keys: KeyPositions,
+    access: Access,
+    channels: Channels,
+    reply: &'static str,
+    notes: &'static str,
+    example: &'static [(&'static str, &'static str)],
+    subcommands: &'static [CommandSpec],
+}
+
 impl CommandSpec {
-    /// What the table's entries begin from.
+    /// The base of the table's entries.
     pub const BASE: CommandSpec = CommandSpec {
         name: "",
         summary: "",
@@ -227,7 +234,7 @@ impl CommandSpec {
         flags: &[],
         categories: &[],
         tips: &[],
-        keys: Keys::None,
+        keys: KeyPositions::None,
         access: Access::Read,
         channels: Channels::None,
         reply: "",
@@ -253,8 +260,8 @@ impl CommandSpec {
         self.name.replace('|', " ").to_uppercase()
     }
 
-    /// Redis's arity: how many arguments, the name (and the container's) counted; negative: at
-    /// least so many.
+    /// Redis's arity: the number of arguments, including the name (and the container's); negative:
+    /// at least that many.
     pub fn arity(&self) -> i64 {
         let words = 1 + i64::from(self.is_subcommand());
         if !self.subcommands.is_empty() {
@@ -266,7 +273,6 @@ impl CommandSpec {
         if fixed { least } else { -least }
     }
 
-    /// Whether it has `flag`.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
     }
@@ -301,9 +307,9 @@ impl CommandSpec {
     /// First key, last key and step as COMMAND showed them before key specifications.
     pub fn legacy_keys(&self) -> (i64, i64, i64) {
         match self.keys {
-            Keys::Range { first, last } => (first, last, 1),
-            Keys::FromTo { .. } => (1, 2, 1),
-            Keys::None | Keys::Counted { .. } => (0, 0, 0),
+            KeyPositions::Range { first, last } => (first, last, 1),
+            KeyPositions::FromTo { .. } => (1, 2, 1),
+            KeyPositions::None | KeyPositions::Counted { .. } => (0, 0, 0),
         }
     }
 
@@ -312,11 +318,11 @@ impl CommandSpec {
     pub fn find_keys(&self, args: &[&[u8]]) -> Option<std::ops::Range<usize>> {
         let count = args.len() as i64;
         let (first, end) = match self.keys {
-            Keys::None => return None,
-            Keys::Range { first, last } if last < 0 => (first, count + last + 1),
-            Keys::Range { first, last } => (first, last + 1),
-            Keys::FromTo { .. } => (1, 3),
-            Keys::Counted { at } => {
+            KeyPositions::None => return None,
+            KeyPositions::Range { first, last } if last < 0 => (first, count + last + 1),
+            KeyPositions::Range { first, last } => (first, last + 1),
+            KeyPositions::FromTo { .. } => (1, 3),
+            KeyPositions::Counted { at } => {
                 let number = args.get(at as usize).copied().unwrap_or_default();
                 let number = crate::command::read::number::unsigned(number).unwrap_or(0);
                 (at + 1, (at + 1).saturating_add(number.min(i64::MAX as u64) as i64))
@@ -326,10 +332,10 @@ impl CommandSpec {
         Some(if fits { first as usize..end as usize } else { 0..0 })
     }
 
-    /// What it does to the queue that it names as its `nth`, from 0.
+    /// Its access to its `nth` queue, from 0.
     pub fn access_of(&self, nth: usize) -> Access {
         match self.keys {
-            Keys::FromTo { to } if nth > 0 => to,
+            KeyPositions::FromTo { to } if nth > 0 => to,
             _ => self.access,
         }
     }

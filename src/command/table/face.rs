@@ -1,12 +1,11 @@
 //! Which commands a connection has: those of the port that it came in by.
 
-use super::{Entry, all, find, resolve, resolve_in, unknown};
+use super::{CommandEntry, all, find, resolve, resolve_in, unknown};
 use crate::command::family::sentinel;
 use crate::command::spec::{CommandSpec, Group};
 use crate::error::Error;
 use std::sync::LazyLock;
 
-/// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Face {
     /// All of the table.
@@ -18,26 +17,15 @@ pub enum Face {
 
 /// Commands of the table that a Sentinel has, too.
 const SHARED: [&str; 13] = [
-    "auth",
-    "client",
-    "command",
-    "hello",
-    "info",
-    "ping",
-    "psubscribe",
-    "punsubscribe",
-    "quit",
-    "reset",
-    "role",
-    "subscribe",
-    "unsubscribe",
+    "auth", "client", "command", "hello", "info", "ping", "psubscribe", "punsubscribe", "quit",
+    "reset", "role", "subscribe", "unsubscribe",
 ];
 
 /// The one of SENTINEL that changes something.
 const FAILOVER: &str = "sentinel|failover";
 
-/// SENTINEL, which stands in no table: on the port for jobs it is unknown.
-static SENTINEL: LazyLock<Entry> = LazyLock::new(|| Entry::of(&sentinel::SENTINEL));
+/// SENTINEL, which is in no table: on the port for jobs it is unknown.
+static SENTINEL: LazyLock<CommandEntry> = LazyLock::new(|| CommandEntry::of(&sentinel::SENTINEL));
 
 impl Face {
     /// As [`resolve`], of these commands.
@@ -85,20 +73,20 @@ impl Face {
         }
     }
 
-    /// As [`unknown`]. Whoever asks a Sentinel for jobs is told that it is one.
+    /// As [`unknown`]. A client that asks a Sentinel for jobs is told that it is one.
     pub fn unknown(self, args: &[&[u8]]) -> Error {
         let name = args.first().copied().unwrap_or_default();
         match self {
             Face::Sentinel if find(name).is_some() => Error::text(format!(
                 "ERR unknown command '{}': this port answers as a Redis Sentinel. SENTINEL GET-MASTER-ADDR-BY-NAME \
-                 tells where jobs are",
+                 names the node that serves jobs",
                 String::from_utf8_lossy(name)
             )),
             _ => unknown(args),
         }
     }
 
-    /// Whose rights are needed to run it: SENTINEL FAILOVER, which no rule names, does what FAILOVER does.
+    /// The command whose rights are needed to run it: SENTINEL FAILOVER, which no rule names, does what FAILOVER does.
     pub fn stands_for<'a>(
         self,
         spec: &'static CommandSpec,
@@ -110,7 +98,7 @@ impl Face {
         }
     }
 
-    /// Whether whoever has logged in may run it here, whatever its user's rules say: it tells nothing but addresses.
+    /// Whether any logged-in user may run it here, whatever its rules: it only reveals addresses.
     pub fn is_free(self, spec: &CommandSpec) -> bool {
         let container = spec.name.split('|').next().unwrap_or_default();
         let tells = spec.name != FAILOVER;

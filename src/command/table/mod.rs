@@ -16,7 +16,7 @@ use crate::command::spec::args::arity_error;
 use crate::error::Error;
 use crate::nearest::nearest;
 
-/// The table, a slice for each file that holds commands beside their parsers.
+/// The table, a slice for each file that holds commands and their parsers.
 static TABLE: [&[CommandSpec]; 24] = [
     produce::COMMANDS,
     consume::COMMANDS,
@@ -44,30 +44,29 @@ static TABLE: [&[CommandSpec]; 24] = [
     journal::COMMANDS,
 ];
 
-struct Entry {
+struct CommandEntry {
     spec: &'static CommandSpec,
     /// The name as most clients write it.
     upper: Box<[u8]>,
     arity: i64,
-    /// The subcommands with their arities.
     subcommands: Box<[(&'static CommandSpec, i64)]>,
 }
 
-impl Entry {
-    fn of(spec: &'static CommandSpec) -> Entry {
+impl CommandEntry {
+    fn of(spec: &'static CommandSpec) -> CommandEntry {
         let subcommands = spec.subcommands.iter().map(|spec| (spec, spec.arity())).collect();
         let upper = spec.name.to_ascii_uppercase().into_bytes().into_boxed_slice();
-        Entry { spec, upper, arity: spec.arity(), subcommands }
+        CommandEntry { spec, upper, arity: spec.arity(), subcommands }
     }
 }
 
 /// Entries by name: a slot is the number of an entry, or [`EMPTY`]; collisions go to the next slot.
 ///
-/// Made for this one use: a name is hashed and compared where it lies, in any case, without being
-/// copied first. With several times as many slots as commands nearly all are found at the first look,
-/// and a name in capitals, as clients send it, is compared in one piece.
+/// Made for this use: a name is hashed and compared in place, in any case, without being copied first. With several
+/// times as many slots as commands nearly all are found at the first probe, and a name in capitals, as clients send it,
+/// is compared in one piece.
 struct ByName {
-    entries: Vec<Entry>,
+    entries: Vec<CommandEntry>,
     slots: [u8; SLOTS],
 }
 
@@ -84,7 +83,7 @@ static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
             slot = (slot + 1) % SLOTS;
         }
         by_name.slots[slot] = number as u8;
-        by_name.entries.push(Entry::of(spec));
+        by_name.entries.push(CommandEntry::of(spec));
     }
     by_name
 });
@@ -92,9 +91,8 @@ static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
 /// The longest name is shorter than this, bytes; a longer word is not even hashed.
 const NAME_BYTES: usize = 32;
 
-/// Where to begin looking: a hash of the length and of the first and the last eight bytes in lower case,
-/// all that most names have. Setting a bit does for that: bytes that it confuses are told apart by
-/// comparing.
+/// Where to begin looking: a hash of the length and of the first and the last eight bytes in lower case, which are all
+/// that most names have. Setting a bit is enough for that: a comparison separates bytes that it confuses.
 fn slot_of(name: &[u8]) -> usize {
     const LOWER: u64 = 0x2020_2020_2020_2020;
     let (first, last) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
@@ -113,7 +111,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
     TABLE.iter().flat_map(|commands| commands.iter())
 }
 
-/// All commands and, behind each container, its subcommands.
+/// All commands and, after each container, its subcommands.
 pub fn all_with_subcommands() -> impl Iterator<Item = &'static CommandSpec> {
     all().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands))
 }
@@ -135,7 +133,7 @@ pub fn resolve(args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
 
 // Called for every command: as one function with what calls it.
 #[inline(always)]
-fn resolve_in(entry: &'static Entry, args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
+fn resolve_in(entry: &'static CommandEntry, args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
     let (spec, arity) = match args.get(1) {
         Some(word) if !entry.subcommands.is_empty() => {
             subcommand(entry, word).ok_or_else(|| {
@@ -150,7 +148,7 @@ fn resolve_in(entry: &'static Entry, args: &[&[u8]]) -> Result<&'static CommandS
     if right { Ok(spec) } else { Err(arity_error(spec)) }
 }
 
-fn entry(name: &[u8]) -> Option<&'static Entry> {
+fn entry(name: &[u8]) -> Option<&'static CommandEntry> {
     if name.len() >= NAME_BYTES {
         return None;
     }
@@ -166,7 +164,10 @@ fn entry(name: &[u8]) -> Option<&'static Entry> {
     }
 }
 
-fn subcommand(container: &'static Entry, word: &[u8]) -> Option<(&'static CommandSpec, i64)> {
+fn subcommand(
+    container: &'static CommandEntry,
+    word: &[u8],
+) -> Option<(&'static CommandSpec, i64)> {
     let mut subcommands = container.subcommands.iter();
     let is_word = |spec: &CommandSpec| spec.word().as_bytes().eq_ignore_ascii_case(word);
     subcommands.find(|(spec, _)| is_word(spec)).copied()
@@ -191,7 +192,7 @@ pub fn unknown(args: &[&[u8]]) -> Error {
     }
 }
 
-/// What to try instead of a command of ours that there is not: `DELAY.AD q`, `DELAY ADD q`, `DELAY`.
+/// Suggestions for an unknown command of ours: `DELAY.AD q`, `DELAY ADD q`, `DELAY`.
 fn meant(name: &[u8], first: &[u8]) -> Option<String> {
     let name = cut(name, NAME_BYTES).to_lowercase();
     let word = match name.strip_prefix("delay")? {

@@ -1,12 +1,12 @@
-//! Who is connected: who waits, who idles, whose replies pile up.
+//! Connected clients: waiting ones, idle ones, and those with unread replies.
 
 use super::{NO_MORE, Page};
-use crate::console::frame::Frame;
-use crate::console::layout::{Tab, live};
-use crate::console::params::Params;
-use crate::console::parts::{self, Choice, Column, Confirm, Row, Table, Tone, offered};
-use crate::console::shown;
-use crate::console::value::{Command, Value, command};
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::layout::{Tab, live};
+use crate::console::view::parts::{self, Choice, Column, Confirm, Row, Table, Tone, offered};
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, Value, command};
 use maud::{Markup, html};
 use std::cmp::Reverse;
 
@@ -14,16 +14,14 @@ use std::cmp::Reverse;
 pub const PAGE: Page =
     Page { path: "/clients", ask, more: NO_MORE, show, whole: false, file: None };
 
-/// Clients on the page.
 const SHOWN_MAX: usize = 100;
-/// What can be sorted by.
+/// The possible orders.
 const ORDERS: [(&str, &str); 3] =
     [("idle", "idle"), ("output", "waiting output"), ("age", "connected for")];
 
-/// A connection as CLIENT LIST tells of it.
+/// A connection from CLIENT LIST.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "each is what its name says")]
-pub struct Client {
+pub struct ListedClient {
     pub id: u64,
     pub address: String,
     pub name: String,
@@ -40,8 +38,7 @@ pub struct Client {
     pub memory: u64,
 }
 
-impl Client {
-    /// It waits for jobs.
+impl ListedClient {
     pub fn waits(&self) -> bool {
         self.flags.contains('b')
     }
@@ -58,16 +55,16 @@ impl Client {
 }
 
 /// The clients of a reply; lines that have no id are none.
-pub fn read(reply: &Value) -> Vec<Client> {
+pub fn read(reply: &Value) -> Vec<ListedClient> {
     let lines = reply.bytes().unwrap_or_default().split(|byte| *byte == b'\n');
     lines.map(client).filter(|client| client.id > 0).collect()
 }
 
-fn client(line: &[u8]) -> Client {
-    let mut client = Client::default();
+fn client(line: &[u8]) -> ListedClient {
+    let mut client = ListedClient::default();
     for field in line.split(|byte| *byte == b' ') {
         let Some(at) = field.iter().position(|byte| *byte == b'=') else { continue };
-        let text = shown::text(&field[at + 1..]);
+        let text = escape::text(&field[at + 1..]);
         let number = text.trim_end_matches("\\r").parse().unwrap_or(0);
         match &field[..at] {
             b"id" => client.id = number,
@@ -97,7 +94,7 @@ fn order(params: &Params) -> &'static str {
     ORDERS.iter().map(|(word, _)| *word).find(|word| *word == asked).unwrap_or("age")
 }
 
-fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let mut clients = read(&replies[0]);
     let only_waiting = params.has("waiting");
     let totals = totals(&clients);
@@ -115,7 +112,7 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
             (parts::part("kinds", totals))
             (filter(params))
             (parts::part("clients-part", html! {
-                @if clients.is_empty() { (parts::empty("No client waits for jobs.", &[])) }
+                @if clients.is_empty() { (parts::empty("No client is waiting for jobs.", &[])) }
                 @else { (table(frame, params, &clients)) }
                 @if all > SHOWN_MAX { p class="note" { "The first " (SHOWN_MAX) " of " (parts::grouped(all as u64)) "." } }
             }))
@@ -124,7 +121,7 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
     live(frame, "Clients", Tab::Clients, body)
 }
 
-fn totals(clients: &[Client]) -> Markup {
+fn totals(clients: &[ListedClient]) -> Markup {
     let count = |kind: &str| clients.iter().filter(|client| client.kind() == kind).count() as u64;
     let held: u64 = clients.iter().map(|client| client.memory).sum();
     let kinds = ["waiting for jobs", "subscribed", "monitor", "in a transaction", "others"];
@@ -156,7 +153,7 @@ fn filter(params: &Params) -> Markup {
     )
 }
 
-fn table(frame: &Frame, params: &Params, clients: &[Client]) -> Markup {
+fn table(frame: &PageFrame, params: &Params, clients: &[ListedClient]) -> Markup {
     let waiting = if params.has("waiting") { "&waiting=1" } else { "" };
     let sorted = |column: Column, by: &str| {
         column.by(format!("/clients?by={by}{waiting}"), order(params) == by)
@@ -185,8 +182,8 @@ fn table(frame: &Frame, params: &Params, clients: &[Client]) -> Markup {
     html! { (table) }
 }
 
-fn row(frame: &Frame, client: &Client) -> Row {
-    let text = |text: &str| html! { @if text.is_empty() { span class="faint" { "–" } } @else { bdi class="name" { (shown::shortened(text, 40)) } } };
+fn row(frame: &PageFrame, client: &ListedClient) -> Row {
+    let text = |text: &str| html! { @if text.is_empty() { span class="faint" { "–" } } @else { bdi class="name" { (escape::shortened(text, 40)) } } };
     let cells = vec![
         text(&client.address),
         html! { (client.id) },
@@ -204,7 +201,7 @@ fn row(frame: &Frame, client: &Client) -> Row {
     Row { key: client.id.to_string(), select: None, cells }
 }
 
-fn kill(frame: &Frame, client: &Client) -> Markup {
+fn kill(frame: &PageFrame, client: &ListedClient) -> Markup {
     if !offered(frame, "CLIENT KILL") {
         return html! {};
     }
@@ -221,13 +218,13 @@ fn kill(frame: &Frame, client: &Client) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::frame::May;
+    use crate::console::view::chrome::May;
 
     const LIST: &[u8] = b"id=3 addr=10.0.0.1:5 fd=9 name=<b>\xff age=90 idle=5 flags=b db=2 omem=0 tot-mem=9 cmd=delay.reserve user=w lib-name=py\n\
         id=4 addr=10.0.0.2:5 name= age=10 idle=9 flags=N db=0 omem=4096 tot-mem=8192 cmd=NULL user=default\n\nrubbish\n";
 
     fn page(may: May, query: &str, list: Value) -> String {
-        let frame = Frame { may, token: "t0k".into(), ..Frame::default() };
+        let frame = PageFrame { may, token: "t0k".into(), ..PageFrame::default() };
         show(&frame, &Params::read(query.as_bytes()), &[list]).into_string()
     }
 

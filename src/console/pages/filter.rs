@@ -1,8 +1,8 @@
-//! Which jobs of a queue are meant: the filter that stands in an address, and the scan it is.
+//! A selection of a queue's jobs: the filter in an address, and its scan.
 
-use crate::console::params::Params;
-use crate::console::shown;
-use crate::console::value::{Command, command};
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, command};
 
 /// How many jobs one scan looks at.
 const COUNT: &str = "1000";
@@ -15,7 +15,6 @@ const UNTIL_MAX: &str = "253402300799999";
 pub const FIELDS: [&str; 8] =
     ["state", "match", "contains", "error", "untold", "reason", "from", "until"];
 
-/// The scan of a filter's fields, from `cursor` on.
 pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
     let mut scan = command!["DELAY.SCAN", queue, cursor];
     if let Some(state) = params.bytes("state") {
@@ -26,7 +25,8 @@ pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
     }
     let (from, until) = (params.bytes("from"), params.bytes("until"));
     if from.is_some() || until.is_some() {
-        // What cannot be read goes to the server as it is, which refuses it: a filter that is left out finds all jobs.
+        // Unreadable values are passed to the server unchanged, which refuses them: a filter that is left out finds all
+        // jobs.
         let at = |said: Option<&[u8]>, open: &str| [b"@", said.unwrap_or(open.as_bytes())].concat();
         scan.extend(command!["DUE", at(from, "0"), at(until, UNTIL_MAX)]);
     }
@@ -48,7 +48,7 @@ pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
 
 /// The same in words, each with what it says.
 pub fn words(params: &Params) -> Vec<(&'static str, String)> {
-    let said = |name: &str| params.bytes(name).map(shown::text);
+    let said = |name: &str| params.bytes(name).map(escape::text);
     let mut words = Vec::new();
     let named = [
         ("state", "state"),

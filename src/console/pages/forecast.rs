@@ -1,6 +1,6 @@
-//! What DELAY.FORECAST tells, kept for a while and shared, and the windows a timeline zooms through.
+//! DELAY.FORECAST's counts, cached and shared, and the windows that a timeline zooms through.
 
-use crate::console::value::{Command, Value, command};
+use crate::console::words::value::{Command, Value, command};
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -11,7 +11,6 @@ const SPANS_MAX: u64 = 10_000;
 /// Counts of spans from `as_of_ms` on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Forecast {
-    /// Jobs of each span.
     pub jobs: Vec<u64>,
     /// When they were counted, ms since 1970.
     pub as_of_ms: u64,
@@ -21,7 +20,7 @@ pub struct Forecast {
     pub error: Option<String>,
 }
 
-/// Of a reply as it is kept: the counts, when they were made, how long that took, ms.
+/// From a cached reply: the counts, when they were made, how long that took, ms.
 pub fn read(reply: &Value) -> Forecast {
     match reply.items() {
         [counts, as_of, took] => Forecast {
@@ -34,17 +33,15 @@ pub fn read(reply: &Value) -> Forecast {
     }
 }
 
-/// A reply as it is kept.
 pub fn kept(reply: Value, as_of_ms: u64, took_ms: u64) -> Value {
     Value::Array(vec![reply, Value::Int(as_of_ms as i64), Value::Int(took_ms as i64)])
 }
 
-/// Adds counts span by span.
 pub fn add(all: &mut [u64], counts: &[u64]) {
     all.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
 }
 
-/// What the schedules add: counts with them, less those of jobs alone, each made at another instant.
+/// The schedules' part: counts with them, minus those of jobs alone, each made at another instant.
 pub fn occurrences(with: &Forecast, jobs: &Forecast) -> Vec<u64> {
     with.jobs.iter().zip(&jobs.jobs).map(|(both, jobs)| both.saturating_sub(*jobs)).collect()
 }
@@ -56,7 +53,6 @@ pub struct Window {
     pub after_ms: u64,
     /// ms of a bar.
     pub span_ms: u64,
-    /// How many bars.
     pub count: u64,
 }
 

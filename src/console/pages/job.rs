@@ -1,13 +1,13 @@
 //! One job: all of GET in words, its life as far as it is known, its body, and what can be done to it.
 
 use super::{NO_MORE, Page};
-use crate::console::frame::Frame;
-use crate::console::layout::{Tab, live};
-use crate::console::params::Params;
-use crate::console::parts::{self, Confirm, Tone, offered};
-use crate::console::shown::{self, Way};
-use crate::console::site::{attachment, problem};
-use crate::console::value::{Command, Value, command};
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::layout::{Tab, live};
+use crate::console::view::parts::{self, Confirm, Tone, offered};
+use crate::console::view::response::{attachment, problem};
+use crate::console::words::escape::{self, Way};
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, Value, command};
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -23,7 +23,6 @@ fn ask(params: &Params) -> Vec<Command> {
     vec![command!["DELAY.GET", field("queue"), field("id")]]
 }
 
-/// A job, and whose it is.
 struct Job<'a> {
     queue: &'a [u8],
     id: &'a [u8],
@@ -44,10 +43,10 @@ impl Job<'_> {
     }
 }
 
-fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let field = |name| params.bytes(name).unwrap_or_default();
     let job = Job { queue: field("queue"), id: field("id"), got: &replies[0] };
-    let title = format!("Job {}", shown::shortened(&shown::text(job.id), 60));
+    let title = format!("Job {}", escape::shortened(&escape::text(job.id), 60));
     let body = html! {
         p class="lead" { "in " (parts::queue_link(frame.db, job.queue)) }
         @match job.got {
@@ -63,15 +62,16 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
     live(frame, &title, Tab::Queues, body)
 }
 
-fn gone(frame: &Frame, job: &Job<'_>) -> Markup {
+fn gone(frame: &PageFrame, job: &Job<'_>) -> Markup {
     parts::empty(
-        "There is no such job: it was done, taken, removed, or never there. delayd keeps no history of jobs.",
-        &[("Where else a job of this id is:", parts::commands(frame, &[b"DELAY.FIND", job.id]))],
+        "There is no such job: it was acknowledged, taken or removed, or never existed. delayd keeps no history of \
+         jobs.",
+        &[("Jobs with this id in other queues:", parts::commands(frame, &[b"DELAY.FIND", job.id]))],
     )
 }
 
 /// The state in a sentence.
-fn summary(frame: &Frame, job: &Job<'_>) -> Markup {
+fn summary(frame: &PageFrame, job: &Job<'_>) -> Markup {
     let due = job.number("due");
     html! {
         p class="lead" {
@@ -86,7 +86,7 @@ fn summary(frame: &Frame, job: &Job<'_>) -> Markup {
             ". " (attempts(job))
         }
         @let error = job.bytes("error");
-        @if !error.is_empty() { p { "The last error: " code { bdi { (shown::text(error)) } } } }
+        @if !error.is_empty() { p { "The last error: " code { bdi { (escape::text(error)) } } } }
     }
 }
 
@@ -96,7 +96,7 @@ fn died(reason: &str) -> &'static str {
         "timeout" => "its last lease ran out",
         "lost" => "its last connection was lost",
         "buried" => "it was buried",
-        _ => "it died",
+        _ => "died",
     }
 }
 
@@ -113,8 +113,8 @@ fn attempts(job: &Job<'_>) -> Markup {
     }
 }
 
-/// What is known of its life, in the order in which it was.
-fn life(frame: &Frame, job: &Job<'_>) -> Markup {
+/// The events of a job's history, in order.
+fn life(frame: &PageFrame, job: &Job<'_>) -> Markup {
     let number = |name: &str| parts::number(job.number(name));
     let times = |name: &str| html! { (number(name)) @if job.number(name) == 1 { " time" } @else { " times" } };
     let mut pairs = vec![
@@ -141,10 +141,10 @@ fn life(frame: &Frame, job: &Job<'_>) -> Markup {
             pairs.push(("bound", html! { "the lease ends with its connection" }));
         }
     }
-    parts::card("Its life", html! {}, parts::facts(&pairs))
+    parts::card("History", html! {}, parts::facts(&pairs))
 }
 
-fn actions(frame: &Frame, job: &Job<'_>) -> Markup {
+fn actions(frame: &PageFrame, job: &Job<'_>) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", job.queue), ("id", job.id)];
     let state = job.text("state");
@@ -175,7 +175,7 @@ fn actions(frame: &Frame, job: &Job<'_>) -> Markup {
     }
 }
 
-fn of_leased(frame: &Frame, job: &Job<'_>, fields: &[(&str, &[u8]); 3]) -> Markup {
+fn of_leased(frame: &PageFrame, job: &Job<'_>, fields: &[(&str, &[u8]); 3]) -> Markup {
     let token = job.number("token").to_string();
     let bury = [fields[0], fields[1], fields[2], ("lease", token.as_bytes())];
     let force = [fields[0], fields[1], fields[2], ("force", &b"1"[..])];
@@ -189,24 +189,24 @@ fn of_leased(frame: &Frame, job: &Job<'_>, fields: &[(&str, &[u8]); 3]) -> Marku
     }
 }
 
-fn content(frame: &Frame, params: &Params, job: &Job<'_>) -> Markup {
+fn content(frame: &PageFrame, params: &Params, job: &Job<'_>) -> Markup {
     let bytes = job.bytes("body");
     let way = params.bytes("as").and_then(Way::read);
-    let body = way.map_or_else(|| shown::body(bytes), |way| shown::body_as(bytes, way));
+    let body = way.map_or_else(|| escape::body(bytes), |way| escape::body_as(bytes, way));
     let at = |word: &str| format!("{}&as={word}", parts::job_href(frame.db, job.queue, job.id));
     let links = ["json", "text", "hex"].map(|word| (word, at(word), None));
     let file = format!(
         "/job/body?db={}&queue={}&id={}",
         frame.db,
-        shown::query(job.queue),
-        shown::query(job.id)
+        escape::query(job.queue),
+        escape::query(job.id)
     );
     let note = html! { (body.kind) ", " (parts::bytes(bytes.len() as u64)) " · " a href=(file) download { "Download" } };
     parts::card(
         "Body",
         note,
         html! {
-            (parts::tabs("Shown as", body.way.word(), &links))
+            (parts::tabs("Show as", body.way.word(), &links))
             @if body.is_cut() { p class="note" { "The first " (parts::bytes(body.shown as u64)) " are shown." } }
             (body)
         },

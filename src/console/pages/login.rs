@@ -1,12 +1,18 @@
 //! Where a user and a password are asked for.
 
-use crate::console::frame::Frame;
-use crate::console::layout;
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::layout;
 use maud::{Markup, html};
 
 /// The form; `back` is where it leads, `text` why it is shown again. Where the default user has no password it is
 /// `by_link` that it gets in.
-pub fn show(_frame: &Frame, back: &str, user: &str, text: Option<&str>, by_link: bool) -> Markup {
+pub fn show(
+    _frame: &PageFrame,
+    back: &str,
+    user: &str,
+    text: Option<&str>,
+    by_link: bool,
+) -> Markup {
     layout::bare(
         "Log in",
         html! {
@@ -20,7 +26,7 @@ pub fn show(_frame: &Frame, back: &str, user: &str, text: Option<&str>, by_link:
             @if by_link {
                 p { "The default user has no password. Its link is among the first lines of the server's log; on the server's machine " code { "delayd console" } " prints it. The token in it is taken here as a password." }
             }
-            p class="faint" { "Users are those of the server: what AUTH takes, the console takes." }
+            p class="faint" { "The users are those of the server: log in as with AUTH." }
         },
     )
 }

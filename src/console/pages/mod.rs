@@ -1,7 +1,7 @@
 //! One file a page: what it asks, what it makes of the replies, what it shows.
 //!
-//! `ask` names commands out of the address alone; `more` names those that follow from the first replies, which come
-//! behind them; `show` is HTML of them all. Nothing here sees a socket, a clock or a session.
+//! `ask` gives commands from the address alone; `more` gives those that follow from the first replies, whose replies
+//! come after them; `show` is HTML of them all. Nothing here sees a socket, a clock or a session.
 
 pub mod clients;
 pub mod filter;
@@ -16,27 +16,25 @@ pub mod search;
 pub mod server;
 pub mod wall;
 
-use super::frame::Frame;
-use super::params::Params;
-use super::value::{Command, Value};
+use crate::console::view::chrome::PageFrame;
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, Value};
 use axum::response::Response;
 use maud::Markup;
 
-/// A page.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "see the module")]
 pub struct Page {
     pub path: &'static str,
     pub ask: fn(&Params) -> Vec<Command>,
     pub more: fn(&Params, &[Value]) -> Vec<Command>,
-    pub show: fn(&Frame, &Params, &[Value]) -> Markup,
+    pub show: fn(&PageFrame, &Params, &[Value]) -> Markup,
     /// Bodies of jobs are shown whole; elsewhere their beginning does.
     pub whole: bool,
     /// Instead of HTML: a file.
     pub file: Option<fn(&Params, &[Value]) -> Response>,
 }
 
-/// All pages for whoever has logged in.
+/// All pages for logged-in users.
 pub static PAGES: [Page; 10] = [
     overview::PAGE,
     queues::PAGE,
@@ -50,10 +48,9 @@ pub static PAGES: [Page; 10] = [
     wall::PAGE,
 ];
 
-/// The page of a path.
 pub fn find(path: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.path == path)
 }
 
-/// Of a page whose first replies say all.
+/// For a page whose first replies are enough.
 pub const NO_MORE: fn(&Params, &[Value]) -> Vec<Command> = |_, _| Vec::new();

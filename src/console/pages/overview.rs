@@ -4,14 +4,14 @@ mod trouble;
 
 use super::Page;
 use super::forecast::{self, Window};
-use super::queues::{self, Queue};
-use crate::console::chart;
-use crate::console::frame::Frame;
-use crate::console::layout::{Tab, live};
-use crate::console::live::Sample;
-use crate::console::params::Params;
-use crate::console::parts::{self, Tone};
-use crate::console::value::{Command, Value, command};
+use super::queues::{self, ListedQueue};
+use crate::console::view::chart;
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::chrome::Sample;
+use crate::console::view::layout::{Tab, live};
+use crate::console::view::parts::{self, Tone};
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, Value, command};
 use maud::{Markup, html};
 pub use trouble::{Trouble, troubles};
 
@@ -34,15 +34,15 @@ pub fn ask(_: &Params) -> Vec<Command> {
 fn more(_: &Params, replies: &[Value]) -> Vec<Command> {
     let hour = Window::of("hour");
     let counted = counted(&queues::read(&replies[3]));
-    let of = |queue: &Queue| {
+    let of = |queue: &ListedQueue| {
         let with = (queue.schedules > 0).then(|| hour.ask(&queue.name, true));
         [Some(hour.ask(&queue.name, false)), with].into_iter().flatten()
     };
     counted.iter().flat_map(of).collect()
 }
 
-/// The queues whose jobs are counted: those with the most, for as long as it is cheap.
-fn counted(delayed: &[Queue]) -> Vec<Queue> {
+/// The queues whose jobs are counted: those with most jobs, as long as counting is cheap.
+fn counted(delayed: &[ListedQueue]) -> Vec<ListedQueue> {
     let mut left = FORECAST_JOBS_MAX;
     let mut counted = Vec::new();
     for queue in delayed.iter().filter(|queue| queue.delayed > 0 || queue.schedules > 0) {
@@ -54,7 +54,7 @@ fn counted(delayed: &[Queue]) -> Vec<Queue> {
     counted
 }
 
-fn show(frame: &Frame, _: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, _: &Params, replies: &[Value]) -> Markup {
     let [ready, oldest, dead, delayed] = [0, 1, 2, 3].map(|at| queues::read(&replies[at]));
     let found = troubles(frame, &ready, &oldest, &dead);
     let refused = replies[0].error();
@@ -64,7 +64,7 @@ fn show(frame: &Frame, _: &Params, replies: &[Value]) -> Markup {
         (parts::part("trouble", trouble::list(&found, is_unknown)))
         @if let Some(error) = refused { p class="refused" role="alert" { (error) } }
         @else if ready.is_empty() {
-            (parts::empty("There is no queue yet. A queue begins with its first job.", &queues::teaching(frame, b"emails")))
+            (parts::empty("There is no queue yet. Adding the first job creates one.", &queues::teaching(frame, b"emails")))
         }
         @else {
             (parts::part("coming", coming(frame, &delayed, &replies[4..])))
@@ -76,16 +76,16 @@ fn show(frame: &Frame, _: &Params, replies: &[Value]) -> Markup {
     live(frame, "Overview", Tab::Overview, body)
 }
 
-fn figures(frame: &Frame) -> Markup {
+fn figures(frame: &PageFrame) -> Markup {
     let Some(state) = &frame.state else {
-        return html! { p class="lead" { "The numbers of the whole server are for users who may run INFO." } };
+        return html! { p class="lead" { "The numbers of the whole server need the right to run INFO." } };
     };
     let number = |field| state.number(field).unwrap_or(0);
     let late = |field| parts::micros(number(field));
     let dead = number("jobs_dead");
     html! {
         div class="figures" {
-            (parts::figure("late, p99 of the last minute", late("lateness_minute_p99_us"), &format!("most {}", late("lateness_minute_max_us")), Tone::Plain, "/server#lateness"))
+            (parts::figure("late, p99 of the last minute", late("lateness_minute_p99_us"), &format!("max {}", late("lateness_minute_max_us")), Tone::Plain, "/server#lateness"))
             (parts::figure("ready", parts::grouped(number("jobs_ready")), &oldest(number("oldest_ready_age_ms")), Tone::Plain, "/queues?by=ready"))
             (parts::figure("delayed", parts::grouped(number("jobs_delayed")), "", Tone::Plain, "/queues?by=delayed"))
             (parts::figure("leased", parts::grouped(number("jobs_leased")), "", Tone::Plain, "/queues?by=leased"))
@@ -103,8 +103,8 @@ fn missed(count: u64) -> String {
     if count == 0 { String::new() } else { format!("{} missed", parts::grouped(count)) }
 }
 
-/// What falls due within the hour, of the queues that were counted.
-fn coming(frame: &Frame, delayed: &[Queue], replies: &[Value]) -> Markup {
+/// Jobs that fall due within the hour, in the counted queues.
+fn coming(frame: &PageFrame, delayed: &[ListedQueue], replies: &[Value]) -> Markup {
     let counted = counted(delayed);
     let hour = Window::of("hour");
     let (mut jobs, mut occurrences) = (vec![0; hour.count as usize], vec![0; hour.count as usize]);
@@ -121,19 +121,20 @@ fn coming(frame: &Frame, delayed: &[Queue], replies: &[Value]) -> Markup {
     let looked_at: u64 = counted.iter().map(|queue| queue.delayed).sum();
     let note = html! {
         "a bar a minute"
-        @if looked_at < all { ", of " (parts::grouped(looked_at)) " of " (parts::grouped(all)) " delayed jobs; larger queues have a timeline of their own" }
+        @if looked_at < all { ", of " (parts::grouped(looked_at)) " of " (parts::grouped(all)) " delayed jobs; \
+            larger queues have their own timeline" }
     };
     if counted.is_empty() && all == 0 {
         return parts::card(
             "Due in the next hour",
             html! {},
-            html! { p class="lead" { "Nothing is delayed." } },
+            html! { p class="lead" { "No job is delayed." } },
         );
     }
     let labels: Vec<String> = (0..hour.count)
         .map(|at| if at == 0 { "now".to_owned() } else { format!("in {at} min") })
         .collect();
-    let options = chart::Options {
+    let options = chart::BarOptions {
         title: "Due in the next hour",
         unit: "jobs",
         second: Some((&occurrences, "of schedules")),
@@ -143,7 +144,7 @@ fn coming(frame: &Frame, delayed: &[Queue], replies: &[Value]) -> Markup {
 }
 
 /// Added, delivered and done a second over the last ten minutes.
-fn rates(frame: &Frame) -> Markup {
+fn rates(frame: &PageFrame) -> Markup {
     if frame.state.is_none() || frame.samples.len() < 2 {
         return html! {};
     }

@@ -7,12 +7,12 @@ mod settings;
 mod timeline;
 
 use super::Page;
-use crate::console::frame::Frame;
-use crate::console::layout::{Tab, live};
-use crate::console::params::Params;
-use crate::console::parts;
-use crate::console::shown;
-use crate::console::value::{Command, Value, command};
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::layout::{Tab, live};
+use crate::console::view::parts;
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, Value, command};
 pub use jobs::excerpt;
 use maud::{Markup, html};
 
@@ -24,11 +24,10 @@ const COUNT: usize = 50;
 /// Dead letters looked at to group them by error.
 const SAMPLE: usize = 150;
 
-/// What the tabs are called.
 const TABS: [&str; 7] =
     ["ready", "delayed", "leased", "dead", "schedules", "settings", "consumers"];
 
-/// What a request is about.
+/// The subject of a request.
 struct About<'a> {
     params: &'a Params,
     queue: &'a [u8],
@@ -71,7 +70,7 @@ fn ask(params: &Params) -> Vec<Command> {
         "dead" => peek("DEAD", if about.is_grouped() { SAMPLE } else { COUNT }),
         "schedules" => command!["DELAY.SCHEDULE", "LIST", queue, "COUNT", "100"],
         "consumers" => command!["CLIENT", "LIST"],
-        // Nothing is listed, and whoever sees the page may ask this.
+        // An empty list, for a user that may ask for it.
         _ => command!["DELAY.STATS", queue],
     };
     vec![command!["DELAY.STATS", queue], command!["DELAY.CONFIG", "GET", queue], listed]
@@ -87,9 +86,9 @@ fn more(params: &Params, replies: &[Value]) -> Vec<Command> {
     asked
 }
 
-fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let about = About::of(params);
-    let title = shown::shortened(&shown::text(about.queue), 80);
+    let title = escape::shortened(&escape::text(about.queue), 80);
     let (stats, config, listed, rest) = (&replies[0], &replies[1], &replies[2], &replies[3..]);
     if let Some(error) = stats.error() {
         return live(
@@ -111,7 +110,7 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
     live(frame, &title, Tab::Queues, body)
 }
 
-fn tabs(frame: &Frame, about: &About<'_>, stats: &Value) -> Markup {
+fn tabs(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
     let links: Vec<(&str, String, Option<u64>)> = TABS
         .iter()
         .map(|tab| {
@@ -127,7 +126,7 @@ fn tabs(frame: &Frame, about: &About<'_>, stats: &Value) -> Markup {
 }
 
 fn tab(
-    frame: &Frame,
+    frame: &PageFrame,
     about: &About<'_>,
     stats: &Value,
     config: &Value,

@@ -1,21 +1,20 @@
 //! All queues of a database, sorted by what is looked for.
 
 use super::{NO_MORE, Page};
-use crate::console::frame::Frame;
-use crate::console::layout::{Tab, live};
-use crate::console::params::Params;
-use crate::console::parts::{self, Choice, Column, Confirm, Row, Table, Tone, offered};
-use crate::console::shown;
-use crate::console::value::{Command, Value, command};
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::layout::{Tab, live};
+use crate::console::view::parts::{self, Choice, Column, Confirm, Row, Table, Tone, offered};
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// `/queues`.
 pub const PAGE: Page = Page { path: "/queues", ask, more: NO_MORE, show, whole: false, file: None };
 
-/// Queues on a page.
 const COUNT: usize = 50;
 
-/// What can be sorted by: the word in addresses, what DELAY.QUEUES calls it.
+/// The possible orders: the word in addresses, and DELAY.QUEUES's name for it.
 const ORDERS: [(&str, &str); 7] = [
     ("name", "NAME"),
     ("ready", "READY"),
@@ -26,10 +25,8 @@ const ORDERS: [(&str, &str); 7] = [
     ("bytes", "BYTES"),
 ];
 
-/// A queue as DELAY.QUEUES tells of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "each is the field of its name")]
-pub struct Queue {
+pub struct ListedQueue {
     pub name: Vec<u8>,
     pub ready: u64,
     pub delayed: u64,
@@ -45,12 +42,11 @@ pub struct Queue {
     pub schedules: u64,
 }
 
-/// The queues of a reply.
-pub fn read(reply: &Value) -> Vec<Queue> {
+pub fn read(reply: &Value) -> Vec<ListedQueue> {
     let queue = |row: &Value| {
         let number = |name| row.field(name).number();
         let count = |name| number(name).unwrap_or(0);
-        Queue {
+        ListedQueue {
             name: row.field("name").bytes().unwrap_or_default().to_vec(),
             ready: count("ready"),
             delayed: count("delayed"),
@@ -70,10 +66,10 @@ pub fn read(reply: &Value) -> Vec<Queue> {
 
 /// A table of queues; with `form` its rows can be selected for it.
 pub fn table(
-    frame: &Frame,
+    frame: &PageFrame,
     id: &'static str,
     caption: &str,
-    queues: &[Queue],
+    queues: &[ListedQueue],
     form: &'static str,
     sorted: Option<&Params>,
 ) -> Markup {
@@ -99,7 +95,7 @@ pub fn table(
     html! { (table) }
 }
 
-fn row(frame: &Frame, queue: &Queue, selectable: bool) -> Row {
+fn row(frame: &PageFrame, queue: &ListedQueue, selectable: bool) -> Row {
     let href = parts::queue_href(frame.db, &queue.name);
     let at = |tab: &str| format!("{href}&tab={tab}");
     let dead = parts::cell_number(queue.dead, &at("dead"));
@@ -116,8 +112,8 @@ fn row(frame: &Frame, queue: &Queue, selectable: bool) -> Row {
         html! { (parts::bytes(queue.bytes)) },
         open(&queue.paused),
     ];
-    let key = shown::query(&queue.name);
-    Row { select: selectable.then(|| (key.clone(), shown::text(&queue.name))), key, cells }
+    let key = escape::query(&queue.name);
+    Row { select: selectable.then(|| (key.clone(), escape::text(&queue.name))), key, cells }
 }
 
 /// Whether a queue takes jobs and hands them out.
@@ -137,7 +133,7 @@ fn order(params: &Params) -> (&'static str, &'static str) {
 
 fn ask(params: &Params) -> Vec<Command> {
     let (word, by) = order(params);
-    // One more than is shown tells whether there is another page.
+    // One more than is shown, to know whether there is another page.
     let mut asked = command!["DELAY.QUEUES", "BY", by, "COUNT", (COUNT + 1).to_string()];
     if let Some(glob) = params.bytes("match") {
         asked.extend(command!["MATCH", glob]);
@@ -153,13 +149,13 @@ fn href(params: &Params, by: &str, after: Option<&[u8]>) -> String {
     let mut href = format!("/queues?db={}&by={by}", params.db());
     for (name, value) in [("match", params.bytes("match")), ("after", after)] {
         if let Some(value) = value {
-            href.push_str(&format!("&{name}={}", shown::query(value)));
+            href.push_str(&format!("&{name}={}", escape::query(value)));
         }
     }
     href
 }
 
-fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let reply = &replies[0];
     let queues = read(reply);
     let (word, _) = order(params);
@@ -170,7 +166,7 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
         @else if queues.is_empty() && params.bytes("match").is_none() { (empty(frame)) }
         @else {
             (parts::part("queues-part", html! {
-                @if queues.is_empty() { p class="lead" { "No queue has such a name." } }
+                @if queues.is_empty() { p class="lead" { "No queue matches this name." } }
                 @else { (table(frame, "queues", "Queues", &queues[..queues.len().min(COUNT)], selected_by(frame), Some(params))) }
                 (pages(params, word, &queues))
             }))
@@ -180,7 +176,7 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
     live(frame, "Queues", Tab::Queues, body)
 }
 
-fn pages(params: &Params, word: &str, queues: &[Queue]) -> Markup {
+fn pages(params: &Params, word: &str, queues: &[ListedQueue]) -> Markup {
     let shown = queues.len().min(COUNT) as u64;
     let text = match (word, queues.len() > COUNT) {
         ("name", _) => parts::counted(shown, "queue", "queues"),
@@ -195,8 +191,8 @@ fn pages(params: &Params, word: &str, queues: &[Queue]) -> Markup {
     parts::pager(&text, first.as_deref(), next.as_deref())
 }
 
-/// Databases beside the one looked at that have queues, as INFO's keyspace tells.
-fn databases(frame: &Frame) -> Markup {
+/// Other databases with queues, from INFO's keyspace.
+fn databases(frame: &PageFrame) -> Markup {
     let Some(state) = &frame.state else { return html! {} };
     let keys = |db: u8| {
         let line = state.text(&format!("db{db}"));
@@ -231,11 +227,11 @@ fn filter(params: &Params) -> Markup {
 }
 
 /// The form that rows are selected for; none where it is not offered.
-fn selected_by(frame: &Frame) -> &'static str {
+fn selected_by(frame: &PageFrame) -> &'static str {
     if offered(frame, "DELAY.PAUSE") { "bulk" } else { "" }
 }
 
-fn bulk(frame: &Frame) -> Markup {
+fn bulk(frame: &PageFrame) -> Markup {
     if selected_by(frame).is_empty() {
         return html! {};
     }
@@ -259,36 +255,32 @@ fn bulk(frame: &Frame) -> Markup {
     )
 }
 
-/// Which side of a queue is closed.
 pub fn side_choice() -> Markup {
     let sides =
         [("all", "adding and taking", true), ("in", "adding", false), ("out", "taking", false)];
     parts::select("Side", "side", &sides)
 }
 
-fn empty(frame: &Frame) -> Markup {
+fn empty(frame: &PageFrame) -> Markup {
     parts::empty(
-        "There is no queue yet. A queue begins with its first job.",
+        "There is no queue yet. Adding the first job creates one.",
         &teaching(frame, b"emails"),
     )
 }
 
 /// The two commands that add a job and take it.
-pub fn teaching(frame: &Frame, queue: &[u8]) -> Vec<(&'static str, String)> {
+pub fn teaching(frame: &PageFrame, queue: &[u8]) -> Vec<(&'static str, String)> {
     vec![
         (
-            "A job that is due in five seconds:",
+            "Add a job that is due in five seconds:",
             parts::commands(frame, &[b"DELAY.ADD", queue, b"5s", b"hello"]),
         ),
-        (
-            "Whoever takes it, and waits for it until it is due:",
-            parts::commands(frame, &[b"DELAY.POP", queue, b"0"]),
-        ),
+        ("Wait for it and take it:", parts::commands(frame, &[b"DELAY.POP", queue, b"0"])),
     ]
 }
 
 /// A button that pauses or resumes, whichever makes sense.
-pub fn pause_button(frame: &Frame, queue: &[u8], paused: &str) -> Markup {
+pub fn pause_button(frame: &PageFrame, queue: &[u8], paused: &str) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", queue)];
     html! {

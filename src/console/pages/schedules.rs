@@ -5,12 +5,12 @@ mod one;
 
 use super::Page;
 use super::queues;
-use crate::console::frame::Frame;
-use crate::console::layout::{Tab, live};
-use crate::console::params::Params;
-use crate::console::parts::{self, Column, Confirm, Row, Table, Tone, offered};
-use crate::console::shown;
-use crate::console::value::{Command, Value, command};
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::layout::{Tab, live};
+use crate::console::view::parts::{self, Column, Confirm, Row, Table, Tone, offered};
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// `/schedules`.
@@ -18,29 +18,27 @@ pub const PAGE: Page = Page { path: "/schedules", ask, more, show, whole: false,
 /// `/schedule`: one of them.
 pub const ONE: Page = one::PAGE;
 
-/// Queues whose schedules are listed.
 const QUEUES_MAX: usize = 50;
-/// Schedules listed of each.
 const COUNT: &str = "100";
 
-/// The schedules of a queue as DELAY.SCHEDULE LIST tells of them, and the way to another.
-pub fn table(frame: &Frame, queue: &[u8], listed: &Value) -> Markup {
+/// The schedules of a queue from DELAY.SCHEDULE LIST, and the form for another.
+pub fn table(frame: &PageFrame, queue: &[u8], listed: &Value) -> Markup {
     let rows = listed.items().iter().filter_map(|schedule| row(frame, queue, schedule, false));
     html! {
         (list(rows.collect(), false))
         @if offered(frame, "DELAY.SCHEDULE SET") {
-            p class="note" { a href={ "/schedules?db=" (frame.db) "&queue=" (shown::query(queue)) "#new" } { "Set another schedule" } }
+            p class="note" { a href={ "/schedules?db=" (frame.db) "&queue=" (escape::query(queue)) "#new" } { "Set another schedule" } }
         }
     }
 }
 
-/// What can be done with a schedule in this state.
-pub fn actions(frame: &Frame, queue: &[u8], name: &[u8], state: &str) -> Markup {
+/// Actions on a schedule in this state.
+pub fn actions(frame: &PageFrame, queue: &[u8], name: &[u8], state: &str) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", queue), ("schedule", name)];
     let words = format!(
-        "Remove the schedule {}; the jobs that it made stay.",
-        shown::shortened(&shown::text(name), 60)
+        "Remove the schedule {}; the jobs that it has made stay.",
+        escape::shortened(&escape::text(name), 60)
     );
     html! {
         @if offered(frame, "DELAY.SCHEDULE RUN") {
@@ -65,9 +63,8 @@ fn ask(params: &Params) -> Vec<Command> {
     asked
 }
 
-/// The queues that have schedules, as many as are listed, and how many there are.
-fn with_schedules(reply: &Value) -> (Vec<queues::Queue>, usize) {
-    let mut with: Vec<queues::Queue> =
+fn with_schedules(reply: &Value) -> (Vec<queues::ListedQueue>, usize) {
+    let mut with: Vec<queues::ListedQueue> =
         queues::read(reply).into_iter().filter(|queue| queue.schedules > 0).collect();
     let all = with.len();
     with.truncate(QUEUES_MAX);
@@ -75,12 +72,13 @@ fn with_schedules(reply: &Value) -> (Vec<queues::Queue>, usize) {
 }
 
 fn more(_: &Params, replies: &[Value]) -> Vec<Command> {
-    let list =
-        |queue: &queues::Queue| command!["DELAY.SCHEDULE", "LIST", queue.name, "COUNT", COUNT];
+    let list = |queue: &queues::ListedQueue| {
+        command!["DELAY.SCHEDULE", "LIST", queue.name, "COUNT", COUNT]
+    };
     with_schedules(&replies[0]).0.iter().map(list).collect()
 }
 
-fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let previewed = usize::from(form::preview(params).is_some());
     let (preview, listed) = replies[1..].split_at(previewed.min(replies.len() - 1));
     let (with, all) = with_schedules(&replies[0]);
@@ -109,8 +107,8 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
     live(frame, "Schedules", Tab::Schedules, body)
 }
 
-/// What all schedules of the server have done since its start.
-fn totals(frame: &Frame) -> Markup {
+/// Totals of all schedules of the server since its start.
+fn totals(frame: &PageFrame) -> Markup {
     let Some(state) = &frame.state else { return html! {} };
     let number = |field| state.number(field).unwrap_or(0);
     let grouped = |field| parts::grouped(number(field));
@@ -128,11 +126,11 @@ fn totals(frame: &Frame) -> Markup {
     }
 }
 
-fn empty(frame: &Frame) -> Markup {
+fn empty(frame: &PageFrame) -> Markup {
     parts::empty(
-        "There is no schedule. One makes a job at each of its instants.",
+        "There is no schedule. A schedule makes a job at each of its instants.",
         &[(
-            "A job each five minutes:",
+            "A job every five minutes:",
             parts::commands(
                 frame,
                 &[b"DELAY.SCHEDULE", b"SET", b"poll", b"bank", b"", b"EVERY", b"5m"],
@@ -153,26 +151,26 @@ fn list(rows: Vec<Row>, with_queue: bool) -> Markup {
 }
 
 /// A row of LIST: name, state, rule, next, last.
-fn row(frame: &Frame, queue: &[u8], schedule: &Value, with_queue: bool) -> Option<Row> {
+fn row(frame: &PageFrame, queue: &[u8], schedule: &Value, with_queue: bool) -> Option<Row> {
     let [name, state, rule, next, last] = schedule.items() else { return None };
     let (name, state) = (name.bytes()?, state.text().unwrap_or_default());
     let href = parts::schedule_href(frame.db, queue, name);
-    let mut cells = vec![html! { a href=(href) { (shown::name(name)) } }];
+    let mut cells = vec![html! { a href=(href) { (escape::name(name)) } }];
     if with_queue {
         cells.push(parts::queue_link(frame.db, queue));
     }
     cells.extend([
-        html! { code { (shown::text(rule.bytes().unwrap_or_default())) } },
+        html! { code { (escape::text(rule.bytes().unwrap_or_default())) } },
         parts::state(state),
         instant(frame, next),
         instant(frame, last),
         html! { div class="actions" { (actions(frame, queue, name, state)) } },
     ]);
-    let key = format!("{}/{}", shown::query(queue), shown::query(name));
+    let key = format!("{}/{}", escape::query(queue), escape::query(name));
     Some(Row { key, select: None, cells })
 }
 
-fn instant(frame: &Frame, at: &Value) -> Markup {
+fn instant(frame: &PageFrame, at: &Value) -> Markup {
     match at.number() {
         Some(at) => parts::ago(frame, at),
         None => html! { span class="faint" { "–" } },
@@ -182,11 +180,11 @@ fn instant(frame: &Frame, at: &Value) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::frame::May;
-    use crate::console::value::tests::{map, text};
+    use crate::console::view::chrome::May;
+    use crate::console::words::value::tests::{map, text};
 
-    fn frame(may: May) -> Frame {
-        Frame { may, now_ms: 1_000, token: "t0k".into(), ..Frame::default() }
+    fn frame(may: May) -> PageFrame {
+        PageFrame { may, now_ms: 1_000, token: "t0k".into(), ..PageFrame::default() }
     }
 
     fn queue(name: &'static str, schedules: i64) -> Value {
@@ -198,7 +196,7 @@ mod tests {
         Value::Array(vec![text(name), text(state), rule, Value::Int(61_000), Value::Null])
     }
 
-    fn page(frame: &Frame, query: &str, replies: &[Value]) -> String {
+    fn page(frame: &PageFrame, query: &str, replies: &[Value]) -> String {
         show(frame, &Params::read(query.as_bytes()), replies).into_string()
     }
 

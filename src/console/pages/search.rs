@@ -1,22 +1,22 @@
-//! What a search found, and the filter it is made of. How it looks is [`crate::console::search`].
+//! The result of a search, and its filter. [`crate::console::endpoints::search`] renders it.
 
 mod found;
 
-use crate::console::frame::Frame;
-use crate::console::layout::{Tab, page};
 use crate::console::pages::filter;
 use crate::console::pages::queue::excerpt;
-use crate::console::params::Params;
-use crate::console::parts::{self, Column, Confirm, Row, Table, offered};
-use crate::console::shown;
-use crate::console::value::Value;
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::layout::{Tab, page};
+use crate::console::view::parts::{self, Column, Confirm, Row, Table, offered};
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::value::Value;
 use crate::limits::CONSOLE_SELECTED_MAX;
 use found::STATES;
-pub use found::{Found, Hit, Meant, beginning, containing, is_for, jobs_of};
+pub use found::{Hit, Meant, SearchResult, beginning, containing, is_for, jobs_of};
 use maud::{Markup, html};
 
 /// The page.
-pub fn show(frame: &Frame, params: &Params, meant: &Meant, found: &Found) -> Markup {
+pub fn show(frame: &PageFrame, params: &Params, meant: &Meant, found: &SearchResult) -> Markup {
     let meant_params = match (meant, found.of) {
         (Meant::Prefix { queue, text }, Some("match")) => beginning(params, queue, text),
         (Meant::Prefix { queue, text }, Some(_)) => containing(params, queue, text),
@@ -27,7 +27,8 @@ pub fn show(frame: &Frame, params: &Params, meant: &Meant, found: &Found) -> Mar
         (form(&meant_params))
         @if let Some(error) = &found.error { p class="refused" role="alert" { (error) } }
         @else if *meant == Meant::Nothing {
-            p class="lead" { "An id finds the job in whatever queue. " code { "queue:text" } " finds ids of that queue that begin with the text, or else jobs that have it in id, body or error." }
+            p class="lead" { "An id finds the job in any queue. " code { "queue:text" } " finds ids of that \
+                queue that begin with the text, or else jobs that contain it in id, body or error." }
         }
         @else {
             @match queue {
@@ -64,7 +65,8 @@ fn form(params: &Params) -> Markup {
             (field("Exact error", "error", ""))
         }))
         @if params.bytes("contains").is_some() {
-            p class="note" { "A search for a text reads the bodies of all jobs it looks at: it costs the server up to some seconds of work for millions of jobs, in small slices between other commands." }
+            p class="note" { "A search for text reads the bodies of all jobs it examines. For millions of jobs this \
+                              takes the server some seconds, in small slices between other commands." }
         }
     }
 }
@@ -75,9 +77,10 @@ fn is_one_line(params: &Params, name: &str) -> bool {
 }
 
 /// An id's jobs in all queues.
-fn of_all(frame: &Frame, id: &[u8], found: &Found) -> Markup {
+fn of_all(frame: &PageFrame, id: &[u8], found: &SearchResult) -> Markup {
     if found.hits.is_empty() {
-        let text = "No queue that you may read has a job of this id. It was done, removed, or never there.";
+        let text = "No queue that you may read has a job with this id. It was acknowledged or removed, or never \
+                    existed.";
         return parts::empty(text, &[]);
     }
     let rows = found.hits.iter().map(|hit| {
@@ -87,15 +90,15 @@ fn of_all(frame: &Frame, id: &[u8], found: &Found) -> Markup {
             parts::state(&hit.state),
             parts::moment(frame, hit.due),
         ];
-        Row { key: shown::query(&hit.queue), select: None, cells }
+        Row { key: escape::query(&hit.queue), select: None, cells }
     });
     let columns = ["id", "queue", "state", "due"].map(Column::text).to_vec();
-    let caption = "Jobs of this id".to_owned();
+    let caption = "Jobs with this id".to_owned();
     let table = Table { id: "hits", caption, columns, rows: rows.collect(), form: "", grow: false };
     html! { (table) }
 }
 
-fn of_queue(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
+fn of_queue(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResult) -> Markup {
     html! {
         p class="lead" { "in " (parts::queue_link(frame.db, queue)) (marked(params)) (between(frame, params)) }
         @if !found.hits.is_empty() { (hits(frame, &found.hits)) }
@@ -106,7 +109,7 @@ fn of_queue(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Mark
 
 /// The error and the reason that are asked for.
 fn marked(params: &Params) -> Markup {
-    let error = params.bytes("error").map(shown::text);
+    let error = params.bytes("error").map(escape::text);
     let reason = params.text("reason");
     html! {
         @if let Some(error) = error { ", with the error " q { bdi { (error) } } }
@@ -115,7 +118,7 @@ fn marked(params: &Params) -> Markup {
     }
 }
 
-fn between(frame: &Frame, params: &Params) -> Markup {
+fn between(frame: &PageFrame, params: &Params) -> Markup {
     html! {
         @if let (Some(from), Some(until)) = (params.number("from"), params.number("until")) {
             ", due from " (parts::moment(frame, from)) " until " (parts::moment(frame, until))
@@ -123,7 +126,7 @@ fn between(frame: &Frame, params: &Params) -> Markup {
     }
 }
 
-fn hits(frame: &Frame, hits: &[Hit]) -> Markup {
+fn hits(frame: &PageFrame, hits: &[Hit]) -> Markup {
     let row = |hit: &Hit| {
         let cells = vec![
             parts::job_link(frame.db, &hit.queue, &hit.id),
@@ -132,36 +135,36 @@ fn hits(frame: &Frame, hits: &[Hit]) -> Markup {
             html! {
                 // Nothing is known of the error before the job was looked at.
                 @if hit.error.is_empty() { @if hit.body.is_some() { span class="faint" { "none" } } }
-                @else { (shown::shortened(&shown::text(&hit.error), 120)) }
+                @else { (escape::shortened(&escape::text(&hit.error), 120)) }
             },
             html! { @if let Some(body) = &hit.body { (excerpt(&Value::Text(body.clone()))) } },
         ];
-        let key = shown::query(&hit.id);
-        Row { select: Some((key.clone(), shown::text(&hit.id))), key, cells }
+        let key = escape::query(&hit.id);
+        Row { select: Some((key.clone(), escape::text(&hit.id))), key, cells }
     };
     let columns = ["id", "state", "due", "last error", "body"].map(Column::text).to_vec();
     let rows = hits.iter().map(row).collect();
-    let caption = "Jobs that were found".to_owned();
+    let caption = "Jobs found".to_owned();
     let form = if can(frame, hits) == (false, false) { "" } else { "chosen" };
     let table = Table { id: "hits", caption, columns, rows, form, grow: false };
     html! { (table) }
 }
 
 /// How far it came, and the way on.
-fn progress(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
+fn progress(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResult) -> Markup {
     let looked_at = found.looked_at.min(found.all);
     let count = parts::counted(found.hits.len() as u64, "job", "jobs");
     html! {
         nav class="pager" aria-label="Search" {
             @match &found.cursor {
                 Some(cursor) => {
-                    @let href = format!("{}&cursor={}&looked={}", href("/search", frame.db, queue, params), shown::query(cursor), found.looked_at);
+                    @let href = format!("{}&cursor={}&looked={}", href("/search", frame.db, queue, params), escape::query(cursor), found.looked_at);
                     span { (count) " here; searched about " (parts::grouped(looked_at)) " of " (parts::grouped(found.all)) "." }
                     a class="button" href=(href) data-continue=(href) rel="next" { "Go on" }
                 },
                 None => span {
                     @if found.hits.is_empty() && params.has("cursor") { "No more jobs." }
-                    @else if found.hits.is_empty() { "No job of the queue is so." }
+                    @else if found.hits.is_empty() { "No job matches." }
                     @else { (count) "; all " (parts::grouped(found.all)) " of the queue were searched." }
                 },
             }
@@ -171,22 +174,22 @@ fn progress(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Mark
 
 /// An address with the filter.
 fn href(path: &str, db: u8, queue: &[u8], params: &Params) -> String {
-    let mut href = format!("{path}?db={db}&queue={}", shown::query(queue));
+    let mut href = format!("{path}?db={db}&queue={}", escape::query(queue));
     for name in filter::FIELDS {
         if let Some(value) = params.bytes(name) {
-            href.push_str(&format!("&{name}={}", shown::query(value)));
+            href.push_str(&format!("&{name}={}", escape::query(value)));
         }
     }
     href
 }
 
 /// Whether jobs that are selected can be redriven, and removed.
-fn can(frame: &Frame, hits: &[Hit]) -> (bool, bool) {
+fn can(frame: &PageFrame, hits: &[Hit]) -> (bool, bool) {
     let is_any_dead = hits.iter().any(|hit| hit.state == "dead");
     (is_any_dead && offered(frame, "DELAY.REDRIVE"), offered(frame, "DELAY.DEL"))
 }
 
-fn actions(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
+fn actions(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResult) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", queue)];
     let (can_redrive, can_remove) = can(frame, &found.hits);
@@ -215,12 +218,12 @@ fn actions(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Marku
 
 fn post(path: &str, fields: &[(&str, &[u8])]) -> String {
     let fields: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{name}={}", shown::query(value))).collect();
+        fields.iter().map(|(name, value)| format!("{name}={}", escape::query(value))).collect();
     format!("{path}?{}", fields.join("&"))
 }
 
 /// The same for all that the filter finds, also those that are not shown.
-fn bulk(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
+fn bulk(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResult) -> Markup {
     let db = frame.db.to_string();
     let mut fields = vec![("db", db.as_bytes()), ("queue", queue)];
     fields.extend(filter::FIELDS.iter().filter_map(|name| Some((*name, params.bytes(name)?))));
@@ -244,7 +247,7 @@ fn bulk(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
 }
 
 /// How many jobs an action concerns, and by which filter they are found.
-fn hit_by(what: &str, params: &Params, queue: &[u8], found: &Found) -> String {
+fn hit_by(what: &str, params: &Params, queue: &[u8], found: &SearchResult) -> String {
     let count = found.hits.iter().filter(|hit| hit.is_for(what)).count() as u64;
     let (one, many) = match what {
         "redrive" => ("dead job", "dead jobs"),
@@ -258,13 +261,13 @@ fn hit_by(what: &str, params: &Params, queue: &[u8], found: &Found) -> String {
         if is_whole { counted } else { format!("{counted} on this page, and all others") };
     let words: Vec<String> = filter::words(params)
         .into_iter()
-        .map(|(word, said)| format!("{word}: {}", shown::shortened(&said, 200)))
+        .map(|(word, said)| format!("{word}: {}", escape::shortened(&said, 200)))
         .collect();
     let words =
-        if words.is_empty() { "none, so all of the queue".to_owned() } else { words.join("; ") };
+        if words.is_empty() { "none: all jobs of the queue".to_owned() } else { words.join("; ") };
     format!(
-        "{counted}, of {}. Filter: {words}. At most {} at once; each as it is then.",
-        shown::shortened(&shown::text(queue), 60),
+        "{counted}, of {}. Filter: {words}. At most {} at once; each job is checked again first.",
+        escape::shortened(&escape::text(queue), 60),
         parts::grouped(CONSOLE_SELECTED_MAX as u64),
     )
 }
@@ -272,14 +275,14 @@ fn hit_by(what: &str, params: &Params, queue: &[u8], found: &Found) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::frame::May;
+    use crate::console::view::chrome::May;
 
     fn params(query: &str) -> Params {
         Params::read(query.as_bytes())
     }
 
-    fn shown(may: May, query: &str, found: &Found) -> String {
-        let frame = Frame { may, token: "t0k".into(), now_ms: 1_000, ..Frame::default() };
+    fn shown(may: May, query: &str, found: &SearchResult) -> String {
+        let frame = PageFrame { may, token: "t0k".into(), now_ms: 1_000, ..PageFrame::default() };
         let params = params(query);
         show(&frame, &params, &Meant::of(&params), found).into_string()
     }
@@ -316,12 +319,12 @@ mod tests {
     #[test]
     fn hits_can_be_selected_and_the_filter_acted_on() {
         let hits = vec![hit(b"<i>\xff", "dead"), hit(b"b", "delayed")];
-        let found = Found {
+        let found = SearchResult {
             hits,
             looked_at: 2_000,
             all: 9_000,
             cursor: Some(b"77".to_vec()),
-            ..Found::default()
+            ..SearchResult::default()
         };
         let shown = shown(May::all(), "queue=q&contains=%ff%26&state=dead", &found);
         assert!(
@@ -342,25 +345,27 @@ mod tests {
 
     #[test]
     fn without_rights_there_is_nothing_to_press_and_nothing_found_is_said() {
-        let found =
-            Found { hits: vec![hit(b"b", "dead")], all: 1, looked_at: 1_000, ..Found::default() };
+        let found = SearchResult {
+            hits: vec![hit(b"b", "dead")],
+            all: 1,
+            looked_at: 1_000,
+            ..SearchResult::default()
+        };
         let seen = shown(May::default(), "queue=q", &found);
         assert!(
             !seen.contains("/do/") && seen.contains("all 1 of the queue were searched"),
             "{seen}"
         );
-        assert!(
-            shown(May::all(), "queue=q", &Found::default()).contains("No job of the queue is so.")
-        );
-        assert!(shown(May::all(), "q=x", &Found::default()).contains("or never there"));
-        let refused = Found { error: Some("NOPERM <x>".into()), ..Found::default() };
+        assert!(shown(May::all(), "queue=q", &SearchResult::default()).contains("No job matches."));
+        assert!(shown(May::all(), "q=x", &SearchResult::default()).contains("or never"));
+        let refused = SearchResult { error: Some("NOPERM <x>".into()), ..SearchResult::default() };
         assert!(shown(May::all(), "q=x", &refused).contains("NOPERM &lt;x&gt;"));
-        assert!(shown(May::all(), "", &Found::default()).contains("queue:text"));
+        assert!(shown(May::all(), "", &SearchResult::default()).contains("queue:text"));
     }
 
     #[test]
     fn an_id_is_found_in_all_queues() {
-        let found = Found { hits: vec![hit(b"", "ready")], ..Found::default() };
+        let found = SearchResult { hits: vec![hit(b"", "ready")], ..SearchResult::default() };
         let seen = shown(May::all(), "q=+a%2f7", &found);
         assert!(seen.contains("/job?db=0&amp;queue=q&amp;id=a%2F7"), "{seen}");
     }

@@ -4,13 +4,13 @@ mod config;
 mod logs;
 
 use super::{NO_MORE, Page};
-use crate::console::chart;
-use crate::console::frame::{Frame, State};
-use crate::console::layout::{Tab, live};
-use crate::console::params::Params;
-use crate::console::parts::{self, Column, Row, Table, Tone};
-use crate::console::shown;
-use crate::console::value::{Command, Value, command};
+use crate::console::view::chart;
+use crate::console::view::chrome::{PageFrame, ServerState};
+use crate::console::view::layout::{Tab, live};
+use crate::console::view::parts::{self, Column, Row, Table, Tone};
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// `/server`.
@@ -24,7 +24,7 @@ const LATENESS: [(&str, &str, &str); 4] = [
     ("most", "lateness_minute_max_us", "lateness_max_us"),
 ];
 
-/// What a field of INFO counts.
+/// The unit of a field of INFO.
 #[derive(Clone, Copy)]
 enum Unit {
     Count,
@@ -36,15 +36,15 @@ enum Unit {
     Text,
 }
 
-type Fields = [(&'static str, &'static str, Unit)];
+type InfoFields = [(&'static str, &'static str, Unit)];
 
 const JOURNAL: [(&str, &str, Unit); 13] = [
     ("state", "journal_state", Unit::Text),
     ("trouble", "journal_trouble", Unit::Text),
-    ("trouble with the base", "journal_base_trouble", Unit::Text),
+    ("base error", "journal_base_trouble", Unit::Text),
     ("synced", "journal_fsync", Unit::Text),
-    ("not synced yet", "journal_unsynced_bytes", Unit::Bytes),
-    ("not synced for", "journal_unsynced_ms", Unit::Ms),
+    ("unsynced", "journal_unsynced_bytes", Unit::Bytes),
+    ("unsynced for", "journal_unsynced_ms", Unit::Ms),
     ("last sync", "journal_last_sync_time", Unit::Moment),
     ("log since the base", "journal_log_bytes", Unit::Bytes),
     ("base", "aof_base_size", Unit::Bytes),
@@ -56,11 +56,11 @@ const JOURNAL: [(&str, &str, Unit); 13] = [
 
 const MEMORY: [(&str, &str, Unit); 8] = [
     ("jobs", "used_memory", Unit::Bytes),
-    ("most for jobs", "maxmemory", Unit::Bytes),
-    ("jobs at their peak", "used_memory_peak", Unit::Bytes),
-    ("kept for leases", "mem_kept_for_leases", Unit::Bytes),
+    ("limit for jobs", "maxmemory", Unit::Bytes),
+    ("peak for jobs", "used_memory_peak", Unit::Bytes),
+    ("reserved for leases", "mem_kept_for_leases", Unit::Bytes),
     ("clients", "client_bytes", Unit::Bytes),
-    ("most for clients", "client_bytes_max", Unit::Bytes),
+    ("limit for clients", "client_bytes_max", Unit::Bytes),
     ("the whole process", "used_memory_rss", Unit::Bytes),
     ("the machine", "total_system_memory", Unit::Bytes),
 ];
@@ -70,12 +70,12 @@ const CLOCK: [(&str, &str, Unit); 7] = [
     ("ahead of the machine's clock", "clock_ahead_us", Unit::Us),
     ("doubted", "clock_doubted_us", Unit::Us),
     ("standstills", "standstills", Unit::Count),
-    ("stood still for", "standstill_us", Unit::Us),
+    ("stalled for", "standstill_us", Unit::Us),
     ("turns", "turns", Unit::Count),
     ("time zones", "tzdata_version", Unit::Text),
 ];
 
-/// Who may not see one of them sees the others.
+/// A user that may not see one of them sees the others.
 fn ask(_: &Params) -> Vec<Command> {
     vec![
         command!["SLOWLOG", "GET", "20"],
@@ -85,12 +85,12 @@ fn ask(_: &Params) -> Vec<Command> {
     ]
 }
 
-fn show(frame: &Frame, _: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, _: &Params, replies: &[Value]) -> Markup {
     let [slow, denied, config, nodes] = [0, 1, 2, 3].map(|at| &replies[at]);
     let body = html! {
         @match &frame.state {
             Some(state) => { (numbers(frame, state)) },
-            None => { p class="lead" { "The numbers of the server are for users who may run INFO." } },
+            None => { p class="lead" { "The numbers of the server need the right to run INFO." } },
         }
         (cluster(nodes))
         (parts::part("slow-part", logs::slow(frame, slow)))
@@ -100,24 +100,25 @@ fn show(frame: &Frame, _: &Params, replies: &[Value]) -> Markup {
     live(frame, "Server", Tab::Server, body)
 }
 
-fn numbers(frame: &Frame, state: &State) -> Markup {
+fn numbers(frame: &PageFrame, state: &ServerState) -> Markup {
     let aof = state.text("aof_enabled");
     let journal = html! {
-        @if aof == "0" { p class="lead" { "It is off (appendonly no): jobs are in memory alone, and a restart loses them." } }
+        @if aof == "0" { p class="lead" { "It is off (appendonly no): jobs are only in memory, and a restart loses \
+                                           them." } }
         @else { (facts(frame, state, &JOURNAL)) }
     };
     html! {
-        (parts::part("lateness", parts::card("How late jobs leave", html! { "after their due time" }, lateness(state))))
+        (parts::part("lateness", parts::card("Lateness of deliveries", html! { "after their due time" }, lateness(state))))
         div class="grid" {
             (parts::part("journal", parts::card("Journal", html! {}, journal)))
             (parts::part("memory", parts::card("Memory", html! {}, memory(frame, state))))
             (parts::part("clock", parts::card("Clock and turns", html! {}, facts(frame, state, &CLOCK))))
         }
-        (parts::part("commands", parts::card("Commands most used", html! { "since the start" }, logs::commands(state))))
+        (parts::part("commands", parts::card("Most used commands", html! { "since the start" }, logs::commands(state))))
     }
 }
 
-fn lateness(state: &State) -> Markup {
+fn lateness(state: &ServerState) -> Markup {
     let number = |field: &str| state.number(field).unwrap_or(0);
     let row = |(word, minute, start): &(&str, &str, &str)| Row {
         key: (*word).to_owned(),
@@ -150,20 +151,20 @@ fn lateness(state: &State) -> Markup {
     }
 }
 
-fn memory(frame: &Frame, state: &State) -> Markup {
+fn memory(frame: &PageFrame, state: &ServerState) -> Markup {
     let (used, most) =
         (state.number("used_memory").unwrap_or(0), state.number("maxmemory").unwrap_or(0));
     html! {
         p class="lead" {
             @if most > 0 { "Jobs take " (parts::share(used, most)) " of maxmemory." }
-            @else { "There is no maxmemory: jobs may take all there is." }
+            @else { "There is no maxmemory: jobs may use all memory." }
         }
         (facts(frame, state, &MEMORY))
     }
 }
 
 /// Those that INFO has and that say something.
-fn facts(frame: &Frame, state: &State, fields: &Fields) -> Markup {
+fn facts(frame: &PageFrame, state: &ServerState, fields: &InfoFields) -> Markup {
     let pair = |(label, field, unit): &(&'static str, &str, Unit)| {
         let text = state.text(field);
         if text.is_empty() {
@@ -172,9 +173,9 @@ fn facts(frame: &Frame, state: &State, fields: &Fields) -> Markup {
         let number = state.number(field).unwrap_or(0);
         let value = match unit {
             Unit::Text if *field == "journal_state" => parts::state(text),
-            Unit::Text => html! { (shown::text(text.as_bytes())) },
+            Unit::Text => html! { (escape::text(text.as_bytes())) },
             Unit::Count => parts::number(number),
-            // What has no bound is as much as a number can be.
+            // An unlimited value is the largest number.
             Unit::Bytes if number > 1 << 60 => html! { "no limit" },
             Unit::Bytes => html! { (parts::bytes(number)) },
             Unit::Ms => html! { (parts::duration(number)) },
@@ -187,13 +188,12 @@ fn facts(frame: &Frame, state: &State, fields: &Fields) -> Markup {
     parts::facts(&fields.iter().filter_map(pair).collect::<Vec<_>>())
 }
 
-/// The nodes, where there are some.
 fn cluster(nodes: &Value) -> Markup {
     if nodes.items().is_empty() {
         return html! {};
     }
     let row = |node: &Value| {
-        let text = |name| shown::text(node.field(name).bytes().unwrap_or_default());
+        let text = |name| escape::text(node.field(name).bytes().unwrap_or_default());
         let number = |name| match node.field(name).number() {
             Some(count) => parts::number(count),
             None => html! { span class="faint" { "–" } },
@@ -236,7 +236,7 @@ fn cluster(nodes: &Value) -> Markup {
 fn health(node: &Value) -> Markup {
     match node.field("health").bytes() {
         Some(b"well") => parts::badge(Tone::Good, "well"),
-        Some(word) => parts::badge(Tone::Bad, shown::text(word)),
+        Some(word) => parts::badge(Tone::Bad, escape::text(word)),
         None => html! { span class="faint" { "–" } },
     }
 }
@@ -244,19 +244,24 @@ fn health(node: &Value) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::frame::May;
-    use crate::console::value::tests::{map, text};
+    use crate::console::view::chrome::May;
+    use crate::console::words::value::tests::{map, text};
 
     const NOPERM: &[u8] = b"NOPERM no";
 
-    fn state(fields: &[(&str, &str)]) -> Option<State> {
+    fn state(fields: &[(&str, &str)]) -> Option<ServerState> {
         let info = fields.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned()));
-        Some(State { info: info.collect() })
+        Some(ServerState { info: info.collect() })
     }
 
-    fn page(may: May, state: Option<State>, replies: [Value; 4]) -> String {
-        let frame =
-            Frame { may, state, token: "t0k".into(), now_ms: 2_000_000, ..Frame::default() };
+    fn page(may: May, state: Option<ServerState>, replies: [Value; 4]) -> String {
+        let frame = PageFrame {
+            may,
+            state,
+            token: "t0k".into(),
+            now_ms: 2_000_000,
+            ..PageFrame::default()
+        };
         show(&frame, &Params::default(), &replies).into_string()
     }
 
@@ -267,7 +272,7 @@ mod tests {
     #[test]
     fn what_may_not_be_seen_is_left_out() {
         let shown = page(May::default(), None, refused());
-        assert!(shown.contains("may run INFO") && !shown.contains("NOPERM"), "{shown}");
+        assert!(shown.contains("right to run INFO") && !shown.contains("NOPERM"), "{shown}");
         for word in ["Slow commands", "Denied", "Settings", "Cluster", "/do/"] {
             assert!(!shown.contains(word), "{word}: {shown}");
         }
@@ -320,15 +325,8 @@ mod tests {
         let replies = [slow, Value::Null, Value::Null, Value::Array(vec![node])];
         let shown = page(May::default(), state(&fields), replies);
         for word in [
-            "0.6 ms",
-            "12 ms",
-            "&lt;left&gt;",
-            "DELAY.ADD &lt;q&gt;",
-            "1 s ago",
-            "1,204",
-            "0.4 ms",
-            "unreachable",
-            "disk-hangs",
+            "0.6 ms", "12 ms", "&lt;left&gt;", "DELAY.ADD &lt;q&gt;", "1 s ago", "1,204", "0.4 ms",
+            "unreachable", "disk-hangs",
         ] {
             assert!(shown.contains(word), "{word}: {shown}");
         }

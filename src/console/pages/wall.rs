@@ -3,11 +3,11 @@
 use super::overview::{self, Trouble};
 use super::queues;
 use super::{NO_MORE, Page};
-use crate::console::frame::{Frame, State};
-use crate::console::layout::{Tab, live};
-use crate::console::params::Params;
-use crate::console::parts::{self, Tone};
-use crate::console::value::Value;
+use crate::console::view::chrome::{PageFrame, ServerState};
+use crate::console::view::layout::{Tab, live};
+use crate::console::view::parts::{self, Tone};
+use crate::console::words::params::Params;
+use crate::console::words::value::Value;
 use maud::{Markup, html};
 
 /// `/wall`.
@@ -16,14 +16,14 @@ pub const PAGE: Page =
 
 /// Later than this is marked, µs.
 const LATE_US: u64 = 100_000;
-/// What waits longer is marked, ms.
+/// Jobs that wait longer are marked, ms.
 const OLD_MS: u64 = 60_000;
 
-fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let [ready, oldest, dead] = [0, 1, 2].map(|at| queues::read(&replies[at]));
     let only_trouble = params.text("show") == Some("trouble");
     let mut troubles = overview::troubles(frame, &ready, &oldest, &dead);
-    // What is merely so is no trouble to look at from afar.
+    // Notices are not shown on the wall.
     troubles.retain(|trouble| trouble.tone != Tone::Plain);
     let is_unknown = frame.state.is_none() && replies[0].error().is_some();
     let body = html! {
@@ -32,21 +32,21 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
                 (parts::part("figures", html! {
                     @match &frame.state {
                         Some(state) => (figures(state)),
-                        None => p class="lead" { "The numbers of the server are for users who may run INFO." },
+                        None => p class="lead" { "The numbers of the server need the right to run INFO." },
                     }
                 }))
             }
             (parts::part("trouble", list(&troubles, is_unknown)))
             p class="note" {
                 @if only_trouble { a href={ "/wall?db=" (frame.db) } { "with numbers" } }
-                @else { a href={ "/wall?show=trouble&db=" (frame.db) } { "only what needs a look" } }
+                @else { a href={ "/wall?show=trouble&db=" (frame.db) } { "only what needs attention" } }
             }
         }
     };
     live(frame, "Wall", Tab::Wall, body)
 }
 
-fn figures(state: &State) -> Markup {
+fn figures(state: &ServerState) -> Markup {
     let number = |field| state.number(field).unwrap_or(0);
     let (late, age) = (number("lateness_minute_p99_us"), number("oldest_ready_age_ms"));
     let (ready, dead) = (number("jobs_ready"), number("jobs_dead"));
@@ -71,7 +71,7 @@ fn coarse(ms: u64) -> String {
 fn list(troubles: &[Trouble], is_unknown: bool) -> Markup {
     html! {
         @if is_unknown { p class="calm" { (parts::badge(Tone::Warn, "unknown")) " You may see neither INFO nor the queues." } }
-        @else if troubles.is_empty() { p class="calm" { (parts::badge(Tone::Good, "Nothing needs a look")) } }
+        @else if troubles.is_empty() { p class="calm" { (parts::badge(Tone::Good, "Nothing needs attention")) } }
         @else { ul class="alerts" {
             @for trouble in troubles { (parts::alert(trouble.tone, &trouble.text, &trouble.href)) }
         } }
@@ -81,13 +81,14 @@ fn list(troubles: &[Trouble], is_unknown: bool) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::frame::May;
-    use crate::console::value::tests::{map, text};
+    use crate::console::view::chrome::May;
+    use crate::console::words::value::tests::{map, text};
 
     fn page(query: &str, fields: &[(&str, &str)], queues: &[Value]) -> String {
         let info = fields.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned()));
-        let state = Some(State { info: info.collect() });
-        let frame = Frame { may: May::all(), state, token: "t0k".into(), ..Frame::default() };
+        let state = Some(ServerState { info: info.collect() });
+        let frame =
+            PageFrame { may: May::all(), state, token: "t0k".into(), ..PageFrame::default() };
         let reply = Value::Array(queues.to_vec());
         show(
             &frame,
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn numbers_are_marked_where_they_are_bad_and_nothing_can_be_done() {
         let calm = page("", &[("jobs_ready", "1204")], &[]);
-        assert!(calm.contains("1,204") && calm.contains("Nothing needs a look"), "{calm}");
+        assert!(calm.contains("1,204") && calm.contains("Nothing needs attention"), "{calm}");
         assert!(!calm.contains("figure bad") && !calm.contains("figure warn"), "{calm}");
         assert_eq!([coarse(230_000), coarse(4_000)], ["3 min", "4 s"]);
         let bad = page("", &[("jobs_dead", "3"), ("lateness_minute_p99_us", "200000")], &[]);
@@ -117,13 +118,13 @@ mod tests {
             "{shown}"
         );
         let missed = page("", &[("schedule_missed_total", "3")], &[]);
-        assert!(missed.contains("Nothing needs a look"), "{missed}");
+        assert!(missed.contains("Nothing needs attention"), "{missed}");
     }
 
     #[test]
     fn what_may_not_be_seen_is_not_said_to_be_well() {
         let refused = [(); 4].map(|()| Value::Error("NOPERM".into()));
-        let shown = show(&Frame::default(), &Params::default(), &refused).into_string();
-        assert!(shown.contains("unknown") && !shown.contains("Nothing needs a look"), "{shown}");
+        let shown = show(&PageFrame::default(), &Params::default(), &refused).into_string();
+        assert!(shown.contains("unknown") && !shown.contains("Nothing needs attention"), "{shown}");
     }
 }

@@ -1,7 +1,7 @@
 //! Leases that end with their connection, or with the server.
 
 use crate::engine::model::fact::{Destination, Fact};
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::step::leases::Bound;
 use crate::engine::step::retry::Failure;
 use crate::engine::step::{Live, Step};
@@ -23,7 +23,7 @@ impl Step<'_, '_> {
         self.hand_off();
     }
 
-    /// Ends leases whose connection is gone, as far as their facts fit; true when none is left.
+    /// Ends leases whose connection is closed, as far as their facts fit; true when none is left.
     pub fn end_lost(&mut self) -> bool {
         while let Some(leases) = self.live.leases.lost.front_mut() {
             if !self.live.room.lets_time_pass() || !self.budget.take() {
@@ -46,7 +46,7 @@ impl Step<'_, '_> {
         if !self.live.room.lets_time_pass() {
             return true;
         }
-        // What there is no room for stays handed over, as after a crash.
+        // Jobs without space for their facts stay handed over, as after a crash.
         if !self.return_unsent() || !self.end_lost() {
             return false;
         }
@@ -79,7 +79,7 @@ impl Live {
         self.forecast = None;
     }
 
-    /// A request of the client that was half done is not asked again. What was done of it stays.
+    /// A half-done request of the client is not repeated. Its effects so far stay.
     pub fn abandon(&mut self, client: ClientId) {
         self.forecast.take_if(|forecast| forecast.client == client);
         self.unfinished.remove(&client);
@@ -100,7 +100,7 @@ impl Live {
             self.leases.lost.push_back(bound.into_iter());
         }
         // Some may have been left when more of them had to leave than one turn does.
-        let crowded = |queue: &&Queue| queue.count(State::Dead) > queue.dead_max();
+        let crowded = |queue: &&Queue| queue.count(JobState::Dead) > queue.dead_max();
         let crowded: Vec<_> = store.queues().filter(crowded).map(|queue| queue.number).collect();
         crowded.into_iter().for_each(|number| self.list_sweeping(store, number));
     }

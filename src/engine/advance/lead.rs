@@ -2,7 +2,7 @@
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::leading::Lead;
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::model::token::floor_at;
 use crate::engine::step::leases::{Bound, Former};
 use crate::engine::step::{Live, Step, ZonesWalk};
@@ -21,7 +21,7 @@ impl Step<'_, '_> {
         self.live.unlead(self.store);
         let settings = &mut self.live.settings;
         settings.token_floor = settings.token_floor.max(floor_at(self.now.floor().0));
-        // What the leader before has used up of the rates is in no fact.
+        // The previous leader's use of rates is in no fact.
         self.live.rates_from = Micros(from.0.saturating_add(RATE_SPAN_US));
         self.live.leases.former = Some(Former::new(self.store.number()));
         // The leader before may have had other tables.
@@ -60,7 +60,7 @@ impl Step<'_, '_> {
         let queue = self.store.queue(number);
         if (db, place, queue.born) != (former.db, former.place, former.born) {
             (former.db, former.place, former.born, former.cursor) = (db, place, queue.born, 0);
-            if queue.count(State::Dead) > queue.dead_max() {
+            if queue.count(JobState::Dead) > queue.dead_max() {
                 self.list_sweeping(number);
             }
         }
@@ -73,7 +73,7 @@ impl Step<'_, '_> {
                 leases.push(Bound { queue: number, index, token: Token(history.token) });
             }
         };
-        let leased = queue.count(State::Leased) as u32;
+        let leased = queue.count(JobState::Leased) as u32;
         former.cursor = if leased <= QUEUE_SLICE_STEPS {
             queue.leases.iter(store.timers()).for_each(&mut collect);
             self.budget.spend(leased);
@@ -96,7 +96,7 @@ impl Step<'_, '_> {
 }
 
 impl Live {
-    /// Nothing is left of what only somebody who decides has.
+    /// Drops all state that only a deciding node has.
     pub fn unlead(&mut self, store: &mut Store) {
         for client in self.waiters.clients() {
             self.stop_waiting(store, client);
@@ -110,10 +110,10 @@ impl Live {
         let fresh = Live::new(self.settings.clone(), hasher);
         let Live { sweeping, monotonic, events, tally, applied, zones, missed, spells, .. } =
             std::mem::replace(self, fresh);
-        // Queues with due work are the same for whoever leads next, and what was counted was counted.
+        // Queues with due work are the same for the next leader, and counts stay counted.
         (self.sweeping, self.monotonic, self.tally) = (sweeping, monotonic, tally);
         (self.events, self.applied) = (events.map(|_| Box::default()), applied);
-        // What was settled in a spell of work of before is settled anew.
+        // State that was settled in an earlier spell of work is settled again.
         (self.zones, self.missed, self.spells) = (zones, missed, spells + 1);
     }
 }

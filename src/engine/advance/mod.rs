@@ -16,7 +16,7 @@ use crate::engine::store::{Located, Store};
 use crate::limits;
 use crate::time::Millis;
 
-/// The reply to a waiter whose deadline came, or whom CLIENT UNBLOCK released.
+/// The reply to a waiter whose deadline came, or that CLIENT UNBLOCK released.
 pub const TIMED_OUT: Reply<'static> = Reply::NilArray;
 
 impl Step<'_, '_> {
@@ -38,11 +38,12 @@ impl Step<'_, '_> {
             self.live.at_work_since = None;
         }
         let looked = self.look_through_zones();
-        // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
+        // Deadlines come after the jobs of the same ms: a client that waits until 12:00 gets a job
+        // of 12:00.
         let timed_out = self.at_least_a_slice(Step::time_out);
         let forgotten = self.forget_idle();
         let tidy = self.store.bury_slice(self.budget.steps()) && self.tidy();
-        // Without room, who asks again at once finds the same.
+        // Without space, an immediate retry finds the same.
         let passed = swept && returned && collected && ended && forgotten && looked
             || !self.live.room.lets_time_pass();
         !(passed && timed_out && tidy)
@@ -96,7 +97,7 @@ impl Step<'_, '_> {
 
     fn time_out(&mut self) -> bool {
         if self.live.room.defers() {
-            // There may be a job for who is late by then.
+            // There may be a job for clients that are late by then.
             return true;
         }
         let at = self.live.monotonic.unwrap_or(self.now).floor();
@@ -156,7 +157,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Gives back what freed jobs leave behind, in slices; true when done.
+    /// Returns memory of freed jobs, in slices; true when done.
     fn tidy(&mut self) -> bool {
         let share = self.budget.left().min(limits::TIDYING_STEPS_PER_TURN);
         let max = self.live.settings.memory_bytes_max;
@@ -173,8 +174,8 @@ impl Step<'_, '_> {
     }
 }
 
-/// When time must pass next, at the latest. What there is no room for waits for that, and a deadline on
-/// the monotonic clock is not among it.
+/// When time must pass next, at the latest. Without work that waits for space, and without deadlines on the monotonic
+/// clock.
 pub fn next_wakeup(store: &Store, live: &Live) -> Option<Millis> {
     let passes = live.room.lets_time_pass();
     let serves = !live.touched.is_empty() && live.room.serves();

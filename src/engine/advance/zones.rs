@@ -1,4 +1,4 @@
-//! New tables of zones: what is to come of schedules is looked up anew, in slices.
+//! New time-zone tables: the next instants of schedules are looked up again, in slices.
 
 use crate::calendar::Zones;
 use crate::engine::model::fact::Fact;

@@ -5,7 +5,7 @@ use crate::engine::model::reply::Reply;
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::across::{Across, Ranking, Rows, Share};
-use crate::engine::step::unfinished::Unfinished;
+use crate::engine::step::slice::Unfinished;
 use crate::ids::{Db, QueueNo};
 use crate::limits::SURVEY_STEPS_PER_QUEUE;
 

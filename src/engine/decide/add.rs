@@ -2,13 +2,13 @@
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{Add, Push, State, Taken, When};
+use crate::engine::model::request::{Add, JobState, Push, Taken, When};
 use crate::engine::model::token;
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::add::Arrival;
 use crate::engine::store::Located;
-use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::jobs::{JobIndex, JobStage};
 use crate::error::{Error, Shown};
 use crate::ids::QueueNo;
 use crate::time::Millis;
@@ -49,7 +49,7 @@ impl Step<'_, '_> {
         if let Some(queue) = queue {
             let counted = |index| {
                 let state = self.store.jobs().get(index).stage.state();
-                state.is_some_and(|state| state != State::Dead)
+                state.is_some_and(|state| state != JobState::Dead)
             };
             let replaces = old.is_some_and(|(_, _, index)| counted(index));
             self.check_admission(queue, u64::from(!replaces))?;
@@ -89,12 +89,12 @@ impl Step<'_, '_> {
             let add = Add::new(name, When::In(0), body);
             self.add_job(&add, 0, queue, Arrival::Ready(side));
         }
-        let ready = self.store.queue(queue).count(State::Ready);
+        let ready = self.store.queue(queue).count(JobState::Ready);
         self.reply(Reply::Integer(ready as i64))
     }
 
     /// Whether a job due at `due` is ready now. It is not while earlier ones of its queue are still
-    /// being swept: it takes its turn behind them in the wheel.
+    /// being swept: it takes its turn after them in the wheel.
     pub fn ready_at_once(&self, queue: QueueNo, due: Millis) -> bool {
         let now = self.now.floor();
         due <= now && (self.store.queue(queue).wake > now || self.is_swept(queue))
@@ -109,7 +109,7 @@ impl Step<'_, '_> {
     fn taken(&self, queue: QueueNo, index: JobIndex, id: &[u8]) -> Error {
         let store = &*self.store;
         let (queue, id) = (Shown::new(&store.queue(queue).name), Shown::new(id));
-        if store.jobs().get(index).stage == Stage::Window {
+        if store.jobs().get(index).stage == JobStage::Window {
             let left_ms = store.timers().due(index).0.saturating_sub(self.now.floor().0);
             return Error::Window { queue, id, left_ms };
         }

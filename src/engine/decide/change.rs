@@ -2,10 +2,10 @@
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{Only, QueueName, Side, State, When};
+use crate::engine::model::request::{JobState, Only, QueueName, Side, When};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
-use crate::engine::store::jobs::Stage;
+use crate::engine::store::jobs::JobStage;
 
 impl Step<'_, '_> {
     pub fn delete(&mut self, name: QueueName<'_>, ids: &[&[u8]]) -> Outcome {
@@ -15,9 +15,9 @@ impl Step<'_, '_> {
                 let at = self.store.locate(queue, id);
                 let Some(index) = at.index else { continue };
                 match self.store.jobs().get(index).stage {
-                    Stage::Leased => continue,
+                    JobStage::Leased => continue,
                     // Only the id was taken; it is free again, but no job was removed.
-                    Stage::Window => {}
+                    JobStage::Window => {}
                     _ => removed += 1,
                 }
                 self.commit(&Fact::Deleted { queue, id }, at);
@@ -31,7 +31,7 @@ impl Step<'_, '_> {
             return self.reply(Reply::Nil);
         };
         let state = self.store.jobs().get(index).stage.state();
-        if state != Some(State::Leased) || force {
+        if state != Some(JobState::Leased) || force {
             self.commit(&Fact::Deleted { queue, id }, at);
             self.note_place_free(queue);
         }
@@ -54,7 +54,7 @@ impl Step<'_, '_> {
         };
         let store = &self.store;
         let old = store.due(index);
-        let moves = matches!(store.jobs().get(index).stage, Stage::Delayed | Stage::Ready)
+        let moves = matches!(store.jobs().get(index).stage, JobStage::Delayed | JobStage::Ready)
             && match only {
                 Only::Any => true,
                 Only::Later => due > old,

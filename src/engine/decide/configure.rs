@@ -1,9 +1,9 @@
-//! What users set for a queue: its settings, and its pauses.
+//! A queue's user settings and its pauses.
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{Direction, QueueName, State};
+use crate::engine::model::request::{Direction, JobState, QueueName};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Located;
@@ -76,7 +76,7 @@ impl Step<'_, '_> {
         let max = dead_max.unwrap_or(limits::DEAD_COUNT_DEFAULT);
         // A transaction cannot be interrupted; what it may drop is bounded before.
         let mut steps = if self.alone { limits::DROPPED_PER_TURN } else { u32::MAX };
-        while self.store.queue(queue).count(State::Dead) > max {
+        while self.store.queue(queue).count(JobState::Dead) > max {
             if steps == 0 {
                 return Ok(false);
             }
@@ -114,11 +114,11 @@ impl Step<'_, '_> {
         let before = rate(self);
         self.commit(&Fact::Configured { queue, settings: Box::new(settings) }, Located::NOTHING);
         if rate(self) != before {
-            // What the old rate has used up says nothing about the new one.
+            // The use of the old rate does not affect the new one.
             let pace = if before.is_some() { Pace::begun(self.now) } else { Pace::default() };
             self.store.aside_mut(queue).pace = pace;
         }
-        // A limit may have gone up: for whoever waits.
+        // A limit may have been raised: serve waiting clients.
         self.touch(queue, None);
     }
 
@@ -165,7 +165,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Whether there is memory for so many bytes more of a queue, and for the queue if it is new.
+    /// Whether there is memory for this many bytes more of a queue, and for the queue if it is new.
     pub(super) fn check_own_memory(
         &self,
         name: QueueName<'_>,
@@ -174,7 +174,7 @@ impl Step<'_, '_> {
     ) -> Result<(), Error> {
         let queue = if number.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
         let more = queue + bytes;
-        // What a transaction adds was looked at before it began.
+        // The additions of a transaction were checked before it began.
         if more == 0 || self.live.in_transaction {
             return Ok(());
         }
@@ -183,7 +183,7 @@ impl Step<'_, '_> {
 }
 
 impl Live {
-    /// What holds for a queue for which nothing is set.
+    /// The defaults of a queue without settings.
     fn defaults(&self) -> QueueSettings {
         QueueSettings {
             attempts: Some(limits::ATTEMPTS_DEFAULT),

@@ -1,21 +1,23 @@
-//! Looking without changing: GET, STATS, LEN, PEEK, SCAN.
+//! Looking without changing: GET, STATS, LEN, PEEK, SCAN, FORECAST.
 
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{QueueName, Scan, State};
+use crate::engine::model::request::{JobState, QueueName, Scan};
 use crate::engine::model::stats::StatsView;
 use crate::engine::model::turn::Outcome;
 use crate::engine::model::walk::Cursor;
 use crate::engine::step::Step;
+use crate::engine::step::forecast::Forecast;
 use crate::engine::step::slice::Slice;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::JobIndex;
+use crate::error::Error;
 use crate::glob;
-use crate::limits;
+use crate::limits::{self, FORECAST_JOBS_PER_TURN, FORECAST_SPANS_MAX, FORECAST_SPANS_PER_TURN};
 use memchr::memmem::Finder;
 
 impl Step<'_, '_> {
-    /// A transaction cannot be interrupted. What it has added itself since it was prepared is
-    /// bounded by its length.
+    /// A transaction cannot be interrupted. Its own additions since it was prepared are bounded by
+    /// its length.
     fn open_steps(&self) -> u32 {
         if self.alone { limits::INSPECT_STEPS_PER_TURN } else { u32::MAX }
     }
@@ -31,7 +33,7 @@ impl Step<'_, '_> {
         Outcome::Replied
     }
 
-    pub fn len(&mut self, name: QueueName<'_>, state: Option<State>) -> Outcome {
+    pub fn len(&mut self, name: QueueName<'_>, state: Option<JobState>) -> Outcome {
         let counts = self.queue(name).map_or([0; 4], |number| self.store.queue(number).counts);
         let count = state.map_or(counts.iter().sum(), |state| counts[state as usize]);
         self.reply(Reply::Integer(count as i64))
@@ -57,7 +59,7 @@ impl Step<'_, '_> {
     pub fn peek(
         &mut self,
         name: QueueName<'_>,
-        state: Option<State>,
+        state: Option<JobState>,
         count: u32,
         newest: bool,
     ) -> Outcome {
@@ -78,16 +80,16 @@ impl Step<'_, '_> {
                 glimpses.push(store.glimpse(index, state));
             }
         };
-        for state in state.map_or(vec![State::Ready, State::Delayed], |state| vec![state]) {
+        for state in state.map_or(vec![JobState::Ready, JobState::Delayed], |state| vec![state]) {
             match state {
-                State::Ready => {
+                JobState::Ready => {
                     let (from, jobs) = (queue.next_side(), store.jobs());
                     show(state, &mut queue.ready.iter(from, jobs, store.chunks()));
                 }
-                State::Dead if newest => show(state, &mut queue.dead.iter_back(store.chunks())),
-                State::Dead => show(state, &mut queue.dead.iter(store.chunks())),
-                State::Delayed => show(state, &mut queue.delayed.iter_front(store.timers())),
-                State::Leased => show(state, &mut queue.leases.iter_front(store.timers())),
+                JobState::Dead if newest => show(state, &mut queue.dead.iter_back(store.chunks())),
+                JobState::Dead => show(state, &mut queue.dead.iter(store.chunks())),
+                JobState::Delayed => show(state, &mut queue.delayed.iter_front(store.timers())),
+                JobState::Leased => show(state, &mut queue.leases.iter_front(store.timers())),
             }
         }
         self.turn.outbox.reply(self.client, Reply::Peeked(&glimpses));
@@ -129,7 +131,7 @@ fn fits(
     of: &Scan<'_>,
     finder: Option<&Finder<'_>>,
     steps: &mut u64,
-) -> Option<State> {
+) -> Option<JobState> {
     let state = store.jobs().get(index).stage.state()?;
     let is_due = |(from, until)| (from..until).contains(&store.due(index).0);
     let is_named =
@@ -143,9 +145,9 @@ fn fits(
 }
 
 /// Whether a job has the error and died of the reason that are asked for.
-fn is_marked(store: &Store, index: JobIndex, state: State, of: &Scan<'_>) -> bool {
+fn is_marked(store: &Store, index: JobIndex, state: JobState, of: &Scan<'_>) -> bool {
     let history = store.jobs().history(index);
-    let reason = history.filter(|_| state == State::Dead).and_then(|history| history.death);
+    let reason = history.filter(|_| state == JobState::Dead).and_then(|history| history.death);
     of.error.is_none_or(|error| error == error_of(store, index))
         && of.reason.is_none_or(|wanted| reason.is_some_and(|(reason, _)| reason == wanted))
 }
@@ -165,4 +167,48 @@ fn contains(store: &Store, index: JobIndex, finder: &Finder<'_>, steps: &mut u64
         *steps += text.len() as u64 / limits::SEARCHED_BYTES_PER_STEP;
         finder.find(text).is_some()
     })
+}
+
+impl Step<'_, '_> {
+    pub fn forecast(
+        &mut self,
+        name: QueueName<'_>,
+        span_ms: u64,
+        count: u32,
+        schedules: bool,
+    ) -> Outcome {
+        let number = self.queue(name);
+        let (client, alone) = (self.client, self.alone);
+        let begun = self.live.forecast.take_if(|begun| alone && begun.client == client);
+        let Some(number) = number else {
+            return self.reply(Reply::Counts(&vec![0; count as usize]));
+        };
+        let queue = self.store.queue(number);
+        let all = queue.schedules.as_ref().map_or(0, |all| all.len() as u64);
+        if schedules && begun.is_none() && all * u64::from(count) > FORECAST_SPANS_MAX {
+            let max = FORECAST_SPANS_MAX / all;
+            return self.refuse(&Error::text(format!(
+                "ERR n is {count}; with SCHEDULES it can be at most {max} here, because the queue has {all} schedules"
+            )));
+        }
+        // A forecast whose queue was removed meanwhile begins again.
+        let begun = begun.filter(|begun| begun.is_of(queue));
+        let begin = || Box::new(Forecast::new(client, queue, self.now, span_ms, count));
+        let mut forecast = begun.unwrap_or_else(begin);
+        // A transaction cannot be interrupted; what it may look at is bounded before.
+        let jobs_max = if alone { FORECAST_JOBS_PER_TURN } else { usize::MAX };
+        let short = queue.table.len() <= FORECAST_JOBS_PER_TURN;
+        let short = short && (!schedules || queue.schedules.is_none());
+        if alone && !short && self.live.forecast.is_some() {
+            return Outcome::Again;
+        }
+        let spans_max = if alone { FORECAST_SPANS_PER_TURN } else { u32::MAX };
+        let counted = forecast.count_slice(self.store, jobs_max)
+            && (!schedules || self.forecast_schedules(&mut forecast, spans_max));
+        if !counted {
+            self.live.forecast = Some(forecast);
+            return Outcome::Again;
+        }
+        self.reply(Reply::Counts(&forecast.counts))
+    }
 }

@@ -2,12 +2,12 @@
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{QueueName, State};
+use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::model::turn::Outcome;
 use crate::engine::model::walk::Cursor;
 use crate::engine::step::Step;
 use crate::engine::step::slice::Slice;
-use crate::engine::step::unfinished::{Names, Unfinished};
+use crate::engine::step::slice::{KeysProgress, Unfinished};
 use crate::engine::store::Located;
 use crate::engine::store::queue::{EarlierPlaces, Queue};
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::ids::{Db, QueueNo};
 use crate::limits;
 use smallvec::SmallVec;
 
-/// Bytes counted for a name in a reply of KEYS beside its own.
+/// Bytes counted for a name in a reply of KEYS, in addition to its own.
 const NAME_COST: usize = 24;
 
 /// Queues RANDOMKEY looks at before it looks whether one of them will do.
@@ -24,8 +24,7 @@ const RANDOM_STEP: usize = 64;
 
 impl Step<'_, '_> {
     pub fn exists(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
-        // What is due in all of them comes before any of them is counted: who waits for a job of the one may
-        // move it to another.
+        // Sweep all of them before counting any: a client that waits for a job of one may move it to another.
         let numbers: SmallVec<[Option<QueueNo>; 4]> =
             queues.iter().map(|name| self.queue(QueueName { db, name })).collect();
         let store = &self.store;
@@ -40,7 +39,7 @@ impl Step<'_, '_> {
     pub fn remove(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
         let mut count = 0;
         for name in queues {
-            // A queue without jobs is no key, but its totals and windows go with DEL all the same.
+            // A queue without jobs is not a key, but DEL still removes its totals and windows.
             let Some(queue) = self.store.queue_no(db, name) else { continue };
             count += i64::from(self.store.queue(queue).exists());
             self.commit(&Fact::QueueRemoved { queue }, Located::NOTHING);
@@ -50,9 +49,11 @@ impl Step<'_, '_> {
 
     pub fn rename(&mut self, db: Db, from: &[u8], name: &[u8], only_new: bool) -> Outcome {
         let exists = |step: &Self, number: &QueueNo| step.store.queue(*number).exists();
-        // This one first: who waits for its jobs may take the last of the other.
-        let over = self.queue(QueueName { db, name });
+        // This one first: a client that waits for its jobs may take the last one of the other.
+        self.queue(QueueName { db, name });
         let queue = self.queue(QueueName { db, name: from });
+        // Or, as the other way round, make it by moving a job there.
+        let over = self.store.queue_no(db, name);
         let Some(queue) = queue.filter(|number| exists(self, number)) else {
             return self.refuse(&Error::text("ERR no such key"));
         };
@@ -66,9 +67,9 @@ impl Step<'_, '_> {
         self.commit(&Fact::Renamed { queue, name, over }, Located::NOTHING);
         let line = self.live.waiters.line(db, name);
         let aside = self.store.aside_mut(queue);
-        // Nobody waited under this name when they became ready.
+        // No client waited under this name when they became ready.
         (aside.line, aside.earlier) = (line, EarlierPlaces::ALL);
-        if self.store.queue(queue).count(State::Ready) > 0 {
+        if self.store.queue(queue).count(JobState::Ready) > 0 {
             self.touch(queue, None);
         }
         self.reply(renamed)
@@ -82,7 +83,7 @@ impl Step<'_, '_> {
     pub fn keys(&mut self, db: Db, pattern: &[u8]) -> Outcome {
         let mut walk = match self.live.unfinished.remove(&self.client) {
             Some(Unfinished::Keys(walk)) => walk,
-            _ => Names::default(),
+            _ => KeysProgress::default(),
         };
         // A transaction cannot be interrupted; what it may look at is bounded before.
         let mut slice = match self.alone {
@@ -124,7 +125,7 @@ impl Step<'_, '_> {
             Err(error) => return self.refuse(&error),
         };
         let (store, mut names) = (&self.store, Vec::new());
-        // COUNT is a hint: who asks for more gets the rest with the next cursor.
+        // COUNT is a hint: a client that asks for more gets the rest with the next cursor.
         let mut slice = Slice::new(from, count.min(limits::COUNT_MAX) as usize, pattern);
         slice.go(|place, count, steps| {
             store.scan_queues(db, place, count, |queue| {

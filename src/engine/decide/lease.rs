@@ -1,4 +1,4 @@
-//! What a consumer does with its lease.
+//! Consumers' commands about their leases.
 
 use crate::engine::model::fact::{Destination, Fact};
 use crate::engine::model::reply::Reply;
@@ -7,7 +7,7 @@ use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::retry::{Failure, destination};
 use crate::engine::store::Located;
-use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::jobs::{JobIndex, JobStage};
 use crate::ids::{QueueNo, Token};
 
 impl Step<'_, '_> {
@@ -45,7 +45,7 @@ impl Step<'_, '_> {
         let to = destination(self.store, queue, index, failure, self.now.ceil(), self.now);
         let priority = nack.priority.unwrap_or(self.store.jobs().get(index).priority);
         let id = nack.id;
-        // Where disk or memory is full the job goes back all the same, and nothing larger is kept of it.
+        // If disk or memory is full, the job still goes back, and nothing larger is kept of it.
         let error = nack.error.filter(|text| {
             self.live.room.lets_grow(self.store, text.len() as u64)
                 && self.has_memory_for_text(index, text)
@@ -88,9 +88,9 @@ impl Step<'_, '_> {
         let (queue, at, index) = self.find(name, id)?;
         let store = &self.store;
         let end = store.timers().due(index);
-        // A lease whose end has come but was not swept yet is over all the same, unless it will be
+        // A lease whose end has come but was not swept yet is over anyway, unless it will be
         // extended.
-        let running = store.jobs().get(index).stage == Stage::Leased
+        let running = store.jobs().get(index).stage == JobStage::Leased
             && (end > self.now.floor() || self.extension(end).is_some());
         (running && self.token_is(index, token)).then_some((queue, at, index))
     }

@@ -3,21 +3,21 @@
 //! Each is done in one go. A list may have millions of jobs, so there is an end to what one of them looks
 //! at; what lies beyond is reached by DELAY.SCAN.
 
+use crate::engine::journal_room::deleting_bytes;
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{Find, QueueName, Side, State};
+use crate::engine::model::request::{Find, JobState, QueueName, Side};
 use crate::engine::model::turn::Outcome;
-use crate::engine::room::deleting_bytes;
 use crate::engine::step::Step;
 use crate::engine::store::jobs::JobIndex;
 use crate::error::Error;
 use crate::ids::QueueNo;
 use crate::limits::{COUNT_MAX, LISTED_MAX, REPLY_BYTES_MAX};
 
-/// Bytes counted for a body in a reply beside its own.
+/// Bytes counted for a body in a reply, in addition to its own.
 pub(in crate::engine) const BODY_COST: usize = 24;
 
-/// Jobs that are passed over in the time that one takes to be looked at, whose body lies anywhere.
+/// Jobs that can be skipped in the time that examining one takes, whose body may be anywhere.
 const PASSED_PER_STEP: i64 = 32;
 
 /// Bytes of a body that are seen by looking at it; where they are as asked for, each further KiB is one more look.
@@ -58,7 +58,7 @@ impl Step<'_, '_> {
         let Some(number) = self.queue(name) else { return Ok(Vec::new()) };
         let store = &*self.store;
         let queue = store.queue(number);
-        let count = queue.count(State::Ready) as i64;
+        let count = queue.count(JobState::Ready) as i64;
         let from_left = |place: i64| if place < 0 { place.saturating_add(count) } else { place };
         let start = from_left(start).max(0);
         let last = from_left(stop).min(count - 1);
@@ -78,8 +78,7 @@ impl Step<'_, '_> {
             bytes += store.jobs().get(index).body_bytes() + BODY_COST;
             if bytes > BODIES_BYTES_MAX && wanted > 1 {
                 return Err(Error::text(format!(
-                    "ERR the reply would have more than {BODIES_BYTES_MAX} bytes; ask for a \
-                     shorter range"
+                    "ERR the reply would have more than {BODIES_BYTES_MAX} bytes; request a shorter range"
                 )));
             }
             found.push(index);
@@ -99,7 +98,7 @@ impl Step<'_, '_> {
             Some(count) => count,
         };
         let most = if find.inspected_max > 0 { find.inspected_max } else { u64::MAX };
-        let count = self.store.queue(number).count(State::Ready) as i64;
+        let count = self.store.queue(number).count(JobState::Ready) as i64;
         let (mut places, mut skipped) = (Vec::new(), find.skipped);
         let looked = self.each_equal(number, find.from, find.body, most, |passed, _| {
             if skipped > 0 {
@@ -151,13 +150,13 @@ impl Step<'_, '_> {
         self.reply(Reply::Integer(found.len() as i64))
     }
 
-    /// What EXEC looks at is bounded before it begins.
+    /// EXEC's work is bounded before it begins.
     fn steps(&self) -> u64 {
         if self.alone { LISTED_MAX } else { i64::MAX as u64 }
     }
 
-    /// Calls `visit` with those of the first `most` ready jobs from a side whose body is `body`, and with
-    /// how many stand before each, until it says false.
+    /// Calls `visit` with those of the first `most` ready jobs from a side whose body is `body`, and with the number of the number of
+    /// jobs before each, until it says false.
     fn each_equal(
         &self,
         number: QueueNo,
@@ -188,8 +187,8 @@ impl Step<'_, '_> {
 
 fn too_far() -> Error {
     Error::text(format!(
-        "ERR more than {LISTED_MAX} ready jobs would be looked at, or too much of their bodies; DELAY.SCAN goes \
-         through any number of jobs"
+        "ERR more than {LISTED_MAX} ready jobs would be examined, or too much of their bodies; DELAY.SCAN iterates \
+         over any number of jobs"
     ))
 }
 
@@ -199,6 +198,6 @@ fn at_most(count: usize, argument: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::text(format!(
-        "ERR more than {COUNT_MAX} jobs are equal; name a {argument} of at most {COUNT_MAX}"
+        "ERR more than {COUNT_MAX} jobs are equal; give a {argument} of at most {COUNT_MAX}"
     )))
 }

@@ -1,20 +1,18 @@
-//! What clients ask for, decided: a file for each family of requests.
+//! Deciding clients' requests: a file for each family of requests.
 
 mod across;
 mod add;
+mod bulk;
 mod change;
 mod configure;
-mod forecast;
 mod inspect;
 mod keys;
 mod lease;
 mod list;
-mod purge;
-mod redrive;
 mod schedule;
 mod take;
+pub mod transaction;
 pub mod watch;
-pub mod whole;
 
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::Request;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::engine::handoff::Batch;
+use crate::engine::handoff::TakenJobs;
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{ListPop, Move, QueueName, Reserve, State, Wait};
+use crate::engine::model::request::{JobState, ListPop, Move, QueueName, Reserve, Wait};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
-use crate::engine::step::waiters::{Taking, Target, Terms};
+use crate::engine::step::waiters::{LeaseTerms, Taking, Target};
 use crate::ids::Db;
 use crate::time::{Micros, Millis};
 
@@ -23,7 +23,7 @@ impl Step<'_, '_> {
             return self.refuse(&error);
         }
         let Reserve { db, queues, wait, count, lease_ms, no_ack, bound } = *reserve;
-        let terms = (!no_ack).then_some(Terms { lease_ms, bound });
+        let terms = (!no_ack).then_some(LeaseTerms { lease_ms, bound });
         self.take_or_wait(db, queues, wait, Taking::Reserve { count, terms })
     }
 
@@ -33,7 +33,7 @@ impl Step<'_, '_> {
             // As Redis: an empty array only if there is something that could be taken.
             let queue = queues.first().and_then(|name| self.queue(QueueName { db, name }));
             let store = &self.store;
-            let any = queue.is_some_and(|queue| store.queue(queue).count(State::Ready) > 0);
+            let any = queue.is_some_and(|queue| store.queue(queue).count(JobState::Ready) > 0);
             return self.reply(if any { Reply::Bodies(&[]) } else { Reply::NilArray });
         }
         self.take_or_wait(db, queues, wait, Taking::List { side, count, shape })
@@ -42,7 +42,7 @@ impl Step<'_, '_> {
     pub fn move_between(&mut self, of: &Move<'_>) -> Outcome {
         let Move { db, from, to, take, put, wait } = *of;
         if self.alone {
-            // What is due there comes first, as with ADD.
+            // Sweep the destination first, as with ADD.
             self.queue(QueueName { db, name: to });
         }
         let to = Arc::new(Target { name: to.into(), side: put });
@@ -50,7 +50,7 @@ impl Step<'_, '_> {
     }
 
     fn take_or_wait(&mut self, db: Db, queues: &[&[u8]], wait: Wait, taking: Taking) -> Outcome {
-        let mut batch = Batch::new(taking, self.client, None);
+        let mut batch = TakenJobs::new(taking, self.client, None);
         let mut complete = true;
         let stalled = self.live.room.stalls_hand_offs();
         for name in if stalled { &[][..] } else { queues } {
@@ -72,7 +72,7 @@ impl Step<'_, '_> {
             return Outcome::Replied;
         }
         if !complete && self.alone {
-            // What it stopped at is done in the next turn, if there is room for it.
+            // The rest is done in the next turn, if there is space for it.
             if self.live.room.lets_time_pass() {
                 return Outcome::Again;
             }
@@ -89,7 +89,7 @@ impl Step<'_, '_> {
             let line = self.live.waiters.line(db, name);
             if let Some(number) = self.store.queue_no(db, name) {
                 self.store.aside_mut(number).line = line;
-                if self.store.queue(number).count(State::Ready) > 0 {
+                if self.store.queue(number).count(JobState::Ready) > 0 {
                     // Held: it is served when that is over.
                     self.touch(number, None);
                 }
@@ -98,7 +98,7 @@ impl Step<'_, '_> {
         Outcome::Waiting
     }
 
-    /// The deadline of who waits for `ms` from now on. On the monotonic clock it does not come before the
+    /// The deadline of a client that waits for `ms` from now on. On the monotonic clock it does not come before the
     /// jobs of the same ms on the engine's.
     fn deadline(&self, ms: u64) -> Millis {
         let until = self.now.ceil().plus(ms);

@@ -1,20 +1,19 @@
 //! WATCH: whether anything happened to a queue since it was last looked at.
 //!
-//! Every binding of a queue has a birth, and every change of it, be it by a fact or by falling due, a
-//! version. A queue that does not exist leaves nothing to compare when it has come and gone again, so
-//! as long as somebody watches its name, its comings are counted. All of it is volatile: a stamp means
-//! something to the engine that gave it.
+//! Every binding of a queue has a birth, and every change of it, by a fact or by falling due, a version. A queue that
+//! does not exist leaves nothing to compare when it has come and gone again, so its births are counted as long as a
+//! client watches its name. All of it is volatile: a stamp is valid only for the engine that gave it.
 
 use crate::engine::model::request::QueueName;
 use crate::engine::step::Step;
 
 /// A queue as it was at some instant; nothing but comparing can be done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Stamp(Seen);
+pub struct Stamp(QueueSeen);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Seen {
-    /// It did not exist, and had come so often since somebody watches it.
+enum QueueSeen {
+    /// It did not exist, and had been created this often since it was watched.
     Absent {
         comings: u64,
     },
@@ -24,15 +23,14 @@ enum Seen {
     },
 }
 
-impl Default for Seen {
-    fn default() -> Seen {
-        Seen::Absent { comings: 0 }
+impl Default for QueueSeen {
+    fn default() -> QueueSeen {
+        QueueSeen::Absent { comings: 0 }
     }
 }
 
-/// What became of queues that were stamped.
+/// The state of stamped queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Watched {
     Unchanged,
     /// One of them at least has changed.
@@ -42,20 +40,20 @@ pub enum Watched {
 }
 
 impl Step<'_, '_> {
-    /// The queue as it is now. What has fallen due in it is swept first, within a small budget. The
-    /// client counts as watching it from here on.
+    /// The current queue. Its due jobs are swept first, within a small budget. The client counts as
+    /// watching it from here on.
     pub fn stamp(&mut self, name: QueueName<'_>) -> Stamp {
         self.queue(name);
         let stamp = self.stamp_of(name);
-        if let Stamp(Seen::Absent { .. }) = stamp {
+        if let Stamp(QueueSeen::Absent { .. }) = stamp {
             self.live.watched.watch(self.client, name.db, name.name);
         }
         stamp
     }
 
-    /// Whether any of `queues` has changed since it was stamped. What has fallen due in them, and what
-    /// leases have run out, counts: it is swept before any of them is compared. A queue that did not
-    /// exist is unchanged if it has not existed in between either. Cost: as EXISTS of all of them.
+    /// Whether any of `queues` has changed since it was stamped. Due jobs and ended leases count: they are swept before
+    /// any queue is compared. A queue that did not exist is unchanged if it has not existed in between either. Cost: as
+    /// EXISTS of all of them.
     pub fn compare<'q>(
         &mut self,
         queues: impl Iterator<Item = (QueueName<'q>, Stamp)> + Clone,
@@ -80,8 +78,8 @@ impl Step<'_, '_> {
         let number = self.store.queue_no(name.db, name.name);
         let queue = number.map(|number| self.store.queue(number)).filter(|queue| queue.exists());
         Stamp(match queue {
-            Some(queue) => Seen::There { born: queue.born, version: queue.version },
-            None => Seen::Absent { comings: self.live.watched.count(name.db, name.name) },
+            Some(queue) => QueueSeen::There { born: queue.born, version: queue.version },
+            None => QueueSeen::Absent { comings: self.live.watched.count(name.db, name.name) },
         })
     }
 }

@@ -1,16 +1,75 @@
-//! Finding what a request names. What is due there comes first, and who waits for it.
+//! Finding what a request names, due jobs and waiting clients first; and whether a job may be taken from a queue now.
 
-use crate::engine::model::request::QueueName;
+use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::step::Step;
 use crate::engine::store::Located;
 use crate::engine::store::jobs::JobIndex;
 use crate::ids::QueueNo;
 use crate::limits::CATCH_UP_STEPS;
+use crate::time::Micros;
 
 impl Step<'_, '_> {
-    /// The queue, if its name is bound. What has fallen due in it is swept first, within a small
-    /// budget, so that a request at 12:00:00.000 sees the jobs of 12:00:00.000. Whoever waits for it
-    /// gets it before the request goes on.
+    /// Whether settings and pauses let one more job of the queue be taken. If they do not,
+    /// consumers see an empty queue.
+    pub fn may_take(&self, number: QueueNo) -> bool {
+        let queue = self.store.queue(number);
+        !queue.throttles || queue.gives(self.now) && self.allowed(number) <= self.now
+    }
+
+    /// When the queue's rate, if it has one, allows the next delivery.
+    fn allowed(&self, number: QueueNo) -> Micros {
+        let queue = self.store.queue(number);
+        let allowed = queue.aside.pace.allowed().max(self.live.rates_from);
+        if queue.rate().is_some() { allowed } else { Micros(0) }
+    }
+
+    /// A job was handed over.
+    pub fn note_taken(&mut self, number: QueueNo) {
+        let queue = self.store.queue(number);
+        if queue.throttles
+            && let Some(rate) = queue.rate()
+        {
+            self.store.aside_mut(number).pace.take(rate, self.now);
+        }
+    }
+
+    /// The instant by which the rate counts a delivery of now; 0 without a rate.
+    pub fn counted_at(&self, number: QueueNo) -> Micros {
+        self.store.queue(number).rate().map_or(Micros(0), |_| self.now)
+    }
+
+    /// The delivery counted at `at` never left the server.
+    pub fn note_untaken(&mut self, number: QueueNo, at: Micros) {
+        if let Some(rate) = self.store.queue(number).rate() {
+            self.store.aside_mut(number).pace.give_back(rate, at);
+        }
+    }
+
+    /// Sees to it that the queue's line is served when the rate allows the next delivery.
+    pub fn wake_for_rate(&mut self, number: QueueNo) {
+        let queue = self.store.queue(number);
+        let waits =
+            queue.throttles && queue.aside.line.is_some() && queue.count(JobState::Ready) > 0;
+        let allowed = self.allowed(number);
+        if waits && allowed > self.now {
+            self.store.wake_by(number, allowed.ceil());
+        }
+    }
+
+    /// Serves the waiters in line before another client asks: the rate may allow a delivery before
+    /// the queue wakes up for it.
+    pub fn serve_line_first(&mut self, number: QueueNo) {
+        let queue = self.store.queue(number);
+        if queue.throttles && queue.aside.line.is_some() && queue.count(JobState::Ready) > 0 {
+            self.touch(number, None);
+            self.hand_off();
+        }
+    }
+}
+
+impl Step<'_, '_> {
+    /// The queue, if its name is bound. Its due jobs are swept first, within a small budget, so that a request at
+    /// 12:00:00.000 sees the jobs of 12:00:00.000. Waiting clients get them before the request goes on.
     pub fn queue(&mut self, name: QueueName<'_>) -> Option<QueueNo> {
         let likely = self.live.likely_queue;
         let number = match self.store.bound_queue(likely) {

@@ -1,21 +1,20 @@
-//! Who gets a ready job: taking, and the hand-off to whoever waits.
+//! Handing out ready jobs: taking, and the hand-off to waiting clients.
 //!
-//! Who gets a job is decided in the step that makes it ready, never by waking a waiter to try
-//! again: at the end of the step each touched queue's line is served from its front, each waiter
-//! taking up to its COUNT. So nobody overtakes, and nothing is lost in between.
+//! The receiver of a job is decided in the step that makes it ready, never by waking a waiter to
+//! try again: at the end of the step each touched queue's line is served from its front, each
+//! waiter taking up to its COUNT. So no client overtakes another, and nothing is lost in between.
 
 mod find;
-mod limits;
 mod moving;
 mod unsent;
 
+use crate::engine::journal_room::SIZES;
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::{Delivered, Reply};
-use crate::engine::model::request::State;
-use crate::engine::room::SIZES;
+use crate::engine::model::request::JobState;
 use crate::engine::step::leases::Bound;
 use crate::engine::step::unsent::{Popped, Taken};
-use crate::engine::step::waiters::{Taking, Terms};
+use crate::engine::step::waiters::{LeaseTerms, Taking};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::JobIndex;
@@ -27,11 +26,11 @@ use crate::time::Millis;
 use smallvec::SmallVec;
 
 /// Jobs taken for one reply. Its bytes are bounded: COUNT 10,000 of 16 MiB each would be 160 GB.
-pub struct Batch {
+pub struct TakenJobs {
     pub taking: Taking,
     client: ClientId,
-    /// The places given before the step in which a waiter is served: jobs with others fell due while
-    /// it was waiting. None for who asks in this step.
+    /// The places given before the step in which a waiter is served: jobs with later places fell due while it was
+    /// waiting. None for a client that asks in this step.
     earlier: Option<EarlierPlaces>,
     taken: Vec<Taken>,
     /// The job that was moved, where it is now; or why it stays.
@@ -41,9 +40,9 @@ pub struct Batch {
     bytes: usize,
 }
 
-impl Batch {
-    pub fn new(taking: Taking, client: ClientId, earlier: Option<EarlierPlaces>) -> Batch {
-        Batch {
+impl TakenJobs {
+    pub fn new(taking: Taking, client: ClientId, earlier: Option<EarlierPlaces>) -> TakenJobs {
+        TakenJobs {
             taking,
             client,
             earlier,
@@ -65,7 +64,7 @@ impl Batch {
             || self.bytes >= REPLY_BYTES_MAX
     }
 
-    /// Nothing is to be taken from further queues. A list pop takes of one alone.
+    /// Nothing is taken from further queues. A list pop takes from one only.
     pub fn is_done(&self) -> bool {
         self.is_full() || matches!(self.taking, Taking::List { .. }) && !self.is_empty()
     }
@@ -82,13 +81,13 @@ impl Batch {
 }
 
 impl Step<'_, '_> {
-    /// Hands ready jobs to waiters: the end of a step. Whom the journal does not let be served
-    /// stays on the list for the next one.
+    /// Hands ready jobs to waiters: the end of a step. Queues whose waiters the journal holds back
+    /// stay on the list for the next one.
     pub fn hand_off(&mut self) {
         let mut next = 0;
         while next < self.live.touched.len() && self.live.room.serves() {
             let number = self.live.touched[next];
-            // A queue that was removed in the same step wakes nobody.
+            // A queue that was removed in the same step wakes no client.
             if self.store.bound_queue(number).is_some() {
                 if !self.serve(number) {
                     break;
@@ -106,14 +105,14 @@ impl Step<'_, '_> {
     fn serve(&mut self, number: QueueNo) -> bool {
         let queue = self.store.queue(number);
         if queue.aside.line.is_some() && !queue.marks.sweeping {
-            // What the step made due (a NACK for now) is ready before the place that it freed is
-            // handed on. A queue that is being swept has its turns for that.
+            // Jobs made due by the step (a NACK for now) are ready before the place that it freed
+            // is handed on. A queue that is being swept has its turns for that.
             self.catch_up(number);
         }
         while let Some(line) = self.store.queue(number).aside.line {
             let Some((client, taking)) = self.live.waiters.first(line) else { return true };
             let earlier = self.store.queue(number).aside.earlier;
-            let mut batch = Batch::new(taking, client, Some(earlier));
+            let mut batch = TakenJobs::new(taking, client, Some(earlier));
             let full = self.live.handed_bytes >= HANDED_BYTES_PER_TURN;
             let complete = !full && self.take(number, &mut batch);
             if batch.is_empty() {
@@ -135,18 +134,18 @@ impl Step<'_, '_> {
         true
     }
 
-    /// Whether ready jobs of the queue are for clients that wait and have not been served yet. Who
-    /// asks now must not overtake them.
+    /// Whether ready jobs of the queue belong to waiting clients that have not been served yet. A
+    /// new request must not overtake them.
     pub fn is_behind_its_line(&self, number: QueueNo) -> bool {
         let queue = self.store.queue(number);
         (queue.marks.sweeping || queue.marks.touched)
             && queue.aside.line.is_some()
-            && queue.count(State::Ready) > 0
+            && queue.count(JobState::Ready) > 0
     }
 
     /// Takes ready jobs of one queue until the batch is full; false if it gave up before the end, for
     /// lack of steps or of room.
-    pub fn take(&mut self, queue: QueueNo, batch: &mut Batch) -> bool {
+    pub fn take(&mut self, queue: QueueNo, batch: &mut TakenJobs) -> bool {
         while !batch.is_full() {
             let store = &self.store;
             let from = store.queue(queue);
@@ -216,7 +215,7 @@ impl Step<'_, '_> {
         &mut self,
         queue: QueueNo,
         index: u32,
-        Terms { lease_ms, bound }: Terms,
+        LeaseTerms { lease_ms, bound }: LeaseTerms,
         on_time: bool,
         client: ClientId,
     ) -> Taken {
@@ -245,8 +244,8 @@ impl Step<'_, '_> {
     }
 
     /// Replies with taken jobs and keeps them as unsent until the reply is on its way.
-    pub fn deliver(&mut self, batch: Batch) {
-        let Batch { client, taken, on_time, moved, bytes, taking, .. } = batch;
+    pub fn deliver(&mut self, batch: TakenJobs) {
+        let TakenJobs { client, taken, on_time, moved, bytes, taking, .. } = batch;
         self.live.handed_bytes += bytes;
         let store = &self.store;
         match moved {
@@ -277,7 +276,7 @@ impl Live {
         self.waiters.leave(client, |db, name| {
             if let Some(number) = store.queue_no(db, name) {
                 let aside = store.aside_mut(number);
-                // Whoever comes next was not waiting when these became ready.
+                // A later client was not waiting when these became ready.
                 (aside.line, aside.earlier) = (None, EarlierPlaces::ALL);
             }
         })

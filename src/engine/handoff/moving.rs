@@ -1,9 +1,9 @@
 //! Moving a job from one queue to another in one step.
 
-use crate::engine::handoff::Batch;
+use crate::engine::handoff::TakenJobs;
+use crate::engine::journal_room::moving_bytes_max;
 use crate::engine::model::request::{Add, QueueName, When};
 use crate::engine::model::token;
-use crate::engine::room::moving_bytes_max;
 use crate::engine::step::Step;
 use crate::engine::step::add::Arrival;
 use crate::engine::step::unsent::Taken;
@@ -21,13 +21,13 @@ impl Step<'_, '_> {
         index: JobIndex,
         to: &Target,
         on_time: bool,
-        batch: &Batch,
+        batch: &TakenJobs,
     ) -> Result<JobIndex, Error> {
         let name = QueueName { db: self.store.queue(queue).db, name: &to.name };
         let target = self.store.queue_no(name.db, name.name);
         let body_bytes = self.store.jobs().get(index).body_bytes();
         if target == Some(queue) {
-            // What goes round in one queue makes it no fuller.
+            // Jobs that are moved within one queue do not fill it.
             self.check_admission(queue, 0)?;
         } else {
             let size = std::iter::once(token::ID_BYTES + body_bytes);

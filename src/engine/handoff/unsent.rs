@@ -1,4 +1,4 @@
-//! What never left the server goes back.
+//! Returning unsent jobs.
 //!
 //! A connection can turn out closed before the first byte of the reply goes to the kernel. Then what
 //! was not sent goes back at once to its old place, uncounted.
@@ -6,12 +6,13 @@
 use crate::engine::model::fact::{Fact, Image};
 use crate::engine::step::Step;
 use crate::engine::step::unsent::{Popped, Taken};
-use crate::engine::store::jobs::{History, JobIndex, Stage};
+use crate::engine::store::jobs::{History, JobIndex, JobStage};
 use crate::ids::{QueueNo, Token};
 use crate::limits::RETURNED_AT_ONCE;
 
 impl Step<'_, '_> {
-    /// What is in the client's hand never left: back to its old place, and on to whoever waits.
+    /// Unsent jobs of the client never left: they go back to their old place, and on to waiting
+    /// clients.
     pub fn unsend(&mut self) {
         self.live.unsent.give_back(self.client);
         self.within(RETURNED_AT_ONCE, Step::return_unsent);
@@ -59,8 +60,8 @@ impl Step<'_, '_> {
             return;
         }
         let at = self.store.locate(queue, departed.id());
-        // Another client has used the id again since: the pop stands, as after a crash.
-        if at.index.is_some_and(|index| self.store.jobs().get(index).stage != Stage::Window) {
+        // Another client has used the id again since: the pop stays, as after a crash.
+        if at.index.is_some_and(|index| self.store.jobs().get(index).stage != JobStage::Window) {
             return;
         }
         let policy = self.intern(policy);

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::ids::Db;
 use crate::time::Millis;
 use crate::words::words;
@@ -12,7 +12,7 @@ use crate::words::words;
 pub type Readable<'a> = Option<&'a [&'a [u8]]>;
 
 words! {
-    /// What `DELAY.QUEUES` orders by. By name it is ascending, by a number descending and then by name.
+    /// The orders of `DELAY.QUEUES`. By name it is ascending, by a number descending and then by name.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum Order {
         Name = "name",
@@ -20,9 +20,9 @@ words! {
         Delayed = "delayed",
         Leased = "leased",
         Dead = "dead",
-        /// Of the oldest ready job; queues without one come last.
+        /// Age of the oldest ready job; queues without one come last.
         Age = "age",
-        /// Of all jobs.
+        /// Bytes of all jobs.
         Bytes = "bytes",
         /// How many schedules there are.
         Schedules = "schedules",
@@ -39,7 +39,7 @@ pub struct Queues<'a> {
     pub order: Order,
     /// Most rows, 1 to 1,000.
     pub count: u32,
-    /// Only names behind this one; there may be no such queue.
+    /// Only names after this one; no such queue need exist.
     pub after: Option<&'a [u8]>,
 }
 
@@ -49,7 +49,7 @@ pub struct Locate<'a> {
     pub db: Db,
     pub readable: Readable<'a>,
     pub id: &'a [u8],
-    /// Most rows, 1 to 1,000; with so many the search ends.
+    /// Most rows, 1 to 1,000; then the search ends.
     pub count: u32,
 }
 
@@ -57,14 +57,14 @@ pub struct Locate<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueRow {
     pub name: Box<[u8]>,
-    /// Jobs, in the order of [`State::ALL`].
+    /// Jobs, in the order of [`JobState::ALL`].
     pub counts: [u64; 4],
     pub waiters: u64,
     /// `no`, `in`, `out` or `all`.
     pub paused: &'static str,
     /// A lower bound where the queue's next jobs are unordered yet.
     pub next_due: Option<Millis>,
-    /// The due time of the ready job whose is the earliest.
+    /// The earliest due time of a ready job.
     pub oldest_ready: Option<Millis>,
     /// Age of that job from its due time when the walk was over, ms.
     pub oldest_ready_age_ms: Option<u64>,
@@ -78,6 +78,6 @@ pub struct QueueRow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundJob {
     pub queue: Box<[u8]>,
-    pub state: State,
+    pub state: JobState,
     pub due: Millis,
 }

@@ -1,10 +1,10 @@
-//! What happened to jobs, collected for those that want to hear of it. Off unless asked for; then a
-//! turn's events follow from its facts, and name the jobs that fell due, which no fact does.
+//! Events of jobs, collected for subscribers. Off unless requested; then a turn's events follow
+//! from its facts, and name the jobs that fell due, which no fact does.
 
 use crate::words::words;
 
 words! {
-    /// What happened.
+    /// An event.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[allow(missing_docs, reason = "what has no words here is what its name says")]
     pub enum Event {
@@ -28,16 +28,16 @@ words! {
         RenamedFrom = "rename_from",
         /// A queue has this name from now on; no job is named.
         RenamedTo = "rename_to",
-        /// A schedule was made or changed; its name is told.
+        /// A schedule was created or changed, with its name.
         Scheduled = "scheduled",
-        /// A schedule was removed, or nothing is to come of it any more; its name is told.
+        /// A schedule was removed, or has no next instant; with its name.
         Unscheduled = "unscheduled",
-        /// Occurrences were not made that came due; the id of the newest is told.
+        /// Due occurrences were not made, with the id of the newest.
         Missed = "missed",
     }
 }
 
-/// Events in order, packed: a herd of a million is told in slices, but a slice can be large.
+/// Events in order, packed: a million of them are published in slices, but a slice can be large.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// For each: the event, the database, the lengths of queue and id, queue, id.

@@ -73,13 +73,13 @@ impl Histogram {
         counts.map(|(bucket, count)| (bucket as u8, *count))
     }
 
-    /// Sets what [`Histogram::filled`] told; false if there is no such bucket.
+    /// Sets a value of [`Histogram::filled`]; false if there is no such bucket.
     #[must_use]
     pub fn restore(&mut self, bucket: u8, count: u32) -> bool {
         self.counts.get_mut(usize::from(bucket)).map(|slot| *slot = count).is_some()
     }
 
-    /// Sets what [`Histogram::max`] told.
+    /// Sets the value of [`Histogram::max`].
     pub fn restore_max(&mut self, max: u64) {
         self.max = max;
     }
@@ -103,7 +103,7 @@ impl Histogram {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// How many of them were below `value`, as far as its bucket tells.
+    /// How many of them were below `value`, by the precision of its bucket.
     pub fn count_below(&self, value: u64) -> u64 {
         self.counts[..bucket(value)].iter().map(|count| u64::from(*count)).sum()
     }

@@ -1,9 +1,9 @@
-//! Who leads a cluster, and the span after a change of the leader in which no lease could be answered for.
+//! The leader of a cluster, and the span after a change of leader in which no lease could be answered for.
 
 use crate::time::{Micros, Millis};
 
-/// A span in which nobody could answer for a lease. One that would have ended within it is extended when its end is
-/// met.
+/// A span in which no client could answer for a lease. A lease that would have ended within it is extended when its end
+/// is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Stall {
     /// When the leader before was last heard.
@@ -19,15 +19,15 @@ impl Stall {
         Stall { from: self.from.min(earlier.from), to: self.to.max(earlier.to) }
     }
 
-    /// The new end of a lease that would have ended at `end` and is met at `now`: it has what was left of it when the
-    /// stall began, and lives until the stall is over. Behind the stall in any case, so that this happens once.
+    /// The new end of a lease that would have ended at `end` and is reached at `now`: it has the time it had left when
+    /// the stall began, and lives until the stall is over. In any case after the stall, so that this happens once.
     pub fn extension(self, end: Millis, now: Millis) -> Option<Millis> {
         let left_ms = end.0.checked_sub(self.from.0).filter(|_| end <= self.to)?;
         Some(now.plus(left_ms.max(1)).max(self.to.plus(1)))
     }
 }
 
-/// What a node knows when it begins to lead.
+/// A node's knowledge when it begins to lead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lead {
     /// The epoch, from 1 on.
@@ -42,7 +42,7 @@ pub struct Lead {
     pub to: Micros,
 }
 
-/// Who leads; all of it 0 while nobody ever did, as in the journal of a single node.
+/// The leader; all of it 0 while there never was one, as in the journal of a standalone server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Leading {
     /// The epoch of the leader.

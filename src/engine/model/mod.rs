@@ -1,7 +1,8 @@
-//! What goes into the engine, what comes out, and what is recorded: values that know no engine.
+//! Inputs and outputs of the engine, and its records: values that know no engine.
+
+#![warn(missing_docs)]
 
 pub mod across;
-pub mod budget;
 pub mod event;
 pub mod fact;
 pub mod lateness;

@@ -97,12 +97,12 @@ impl fmt::Display for Backoff {
     }
 }
 
-/// What is fixed at ADD, but for the priority, which NACK can change.
+/// The values fixed at ADD, except for the priority, which NACK can change.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Policy {
     /// Deliveries before the job is dead, 0 for no limit.
     pub attempts: u32,
-    /// What a failed delivery waits.
+    /// The delay after a failed delivery.
     pub backoff: Backoff,
     /// The lease that ADD named, ms; 0 for none (then the queue's or the server's holds at delivery).
     pub lease_ms: u64,

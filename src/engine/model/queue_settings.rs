@@ -1,4 +1,4 @@
-//! What is set for one queue: its policies and limits, and whether it is paused.
+//! The settings of one queue: its policies and limits, and its pauses.
 
 use std::mem::size_of;
 
@@ -6,12 +6,12 @@ use crate::engine::model::policy::{Backoff, Steps};
 use crate::time::{Micros, Millis, Written};
 use crate::words::words;
 
-/// The policies and limits that are set for a queue; none stands for the server's default.
+/// The policies and limits that are set for a queue; none means the server's default.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 pub struct QueueSettings {
     /// Deliveries before a new job is dead; 0 no limit.
     pub attempts: Option<u32>,
-    /// What a failed delivery of a new job waits.
+    /// The delay after a failed delivery of a new job.
     pub backoff: Option<Backoff>,
     /// The lease of a delivery for which neither the call nor the job names one, ms, at least 1.
     pub lease_ms: Option<u64>,
@@ -109,7 +109,7 @@ impl QueueSettings {
         *self == QueueSettings::default()
     }
 
-    /// What both set together, `newer` where both set the same.
+    /// Both settings together, `newer` where both set the same.
     pub fn merged(&self, newer: &QueueSettings) -> QueueSettings {
         QueueSettings {
             attempts: newer.attempts.or(self.attempts),
@@ -142,7 +142,7 @@ pub enum Pause {
     /// It is open.
     #[default]
     None,
-    /// Until this millisecond begins; a fact tells that it ended.
+    /// Until this millisecond begins; a fact records that it ended.
     Until(Millis),
     /// Until it is resumed.
     Endless,
@@ -175,7 +175,7 @@ impl Pause {
         }
     }
 
-    /// The pause behind its number.
+    /// The pause with this number.
     pub(in crate::engine) fn of_number(number: u64) -> Pause {
         match number {
             0 => Pause::None,
@@ -211,7 +211,7 @@ impl Pauses {
         Pauses { into: still(self.into), out: still(self.out) }
     }
 
-    /// What STATS says of them: `no`, `in`, `out` or `all`.
+    /// STATS's word for them: `no`, `in`, `out` or `all`.
     pub fn word(self, now: Micros) -> &'static str {
         match (self.into.is_on(now), self.out.is_on(now)) {
             (false, false) => "no",

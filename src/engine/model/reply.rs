@@ -1,12 +1,12 @@
-//! What the engine answers. Values borrow from the engine, so that a body is copied once: from the
-//! job into the connection's output. How a reply looks on the wire is not known here.
+//! The engine's replies. Values borrow from the engine, so that a body is copied once: from the job
+//! into the connection's output. The wire format is not known here.
 
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 use crate::engine::model::across::{FoundJob, QueueRow};
 use crate::engine::model::queue_settings::Setting;
-use crate::engine::model::request::{QueueName, Shape, State};
-use crate::engine::model::schedule::{Change, ScheduleRow, ScheduleView};
+use crate::engine::model::request::{JobState, QueueName, Shape};
+use crate::engine::model::schedule::{ScheduleChange, ScheduleRow, ScheduleView};
 use crate::engine::model::stats::StatsView;
 use crate::engine::model::walk::Cursor;
 use crate::error::Error;
@@ -36,7 +36,7 @@ pub struct Delivered<'a> {
     /// Which delivery this is, from 1.
     pub attempt: u32,
     pub due: Millis,
-    /// When the lease ends; 0 when there is none.
+    /// When the lease ends; 0 without one.
     pub lease_end: Millis,
 }
 
@@ -44,7 +44,7 @@ pub struct Delivered<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Glimpse<'a> {
     pub id: &'a [u8],
-    pub state: State,
+    pub state: JobState,
     pub due: Millis,
     pub body: &'a [u8],
 }
@@ -65,7 +65,7 @@ words! {
 }
 
 impl Reason {
-    /// The reason behind its number in facts and images.
+    /// The reason with this number in facts and images.
     pub(in crate::engine) fn from_byte(byte: u8) -> Option<Reason> {
         Reason::ALL.into_iter().find(|reason| *reason as u8 == byte)
     }
@@ -75,7 +75,7 @@ impl Reason {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobView<'a> {
     pub id: &'a [u8],
-    pub state: State,
+    pub state: JobState,
     pub body: &'a [u8],
     pub due: Millis,
     pub added: Millis,
@@ -114,9 +114,9 @@ pub struct JobView<'a> {
 #[derive(Clone, Debug)]
 pub enum Reply<'a> {
     Ok,
-    /// There is none (a single value).
+    /// No value (a single one).
     Nil,
-    /// There is none (where else an array or a map stands).
+    /// No value (where otherwise an array or a map is returned).
     NilArray,
     /// A count or an instant.
     Integer(i64),
@@ -124,7 +124,7 @@ pub enum Reply<'a> {
     Counts(&'a [u64]),
     /// An id or a name.
     Id(&'a [u8]),
-    State(State),
+    State(JobState),
     /// One job taken by POP.
     Popped(Delivered<'a>),
     /// Jobs taken by RESERVE, at least one.
@@ -138,8 +138,8 @@ pub enum Reply<'a> {
     /// Places in a list.
     Places(&'a [i64]),
     Job(&'a JobView<'a>),
-    /// What holds for a queue: each setting, its value as users write it, and whether it is set for
-    /// the queue. `all` of them, or the one that was asked for.
+    /// A queue's settings: each name, its value as users write it, and whether it is set for the
+    /// queue. `all` of them, or the requested one.
     Settings {
         /// In the order of [`Setting::ALL`].
         values: &'a [(Setting, String, bool)],
@@ -157,7 +157,7 @@ pub enum Reply<'a> {
     /// DELAY.FIND.
     Found(&'a [FoundJob]),
     /// DELAY.SCHEDULE SET: what it did, and the next nominal instant.
-    ScheduleSet(Change, Option<Millis>),
+    ScheduleSet(ScheduleChange, Option<Millis>),
     Schedule(&'a ScheduleView<'a>),
     Schedules(&'a [ScheduleRow<'a>]),
     /// Nominal instants, and what the clocks of the zone show then.
@@ -174,7 +174,7 @@ impl Reply<'_> {
 
     /// About how many bytes it is on the wire, if it may be large; never less then.
     pub fn large_bytes(&self) -> usize {
-        // Names, ids and bodies; a token, numbers, and what stands around all of them.
+        // Names, ids and bodies; a token, numbers, and the framing of all of them.
         const AROUND: usize = 160;
         let delivered = |jobs: &[Delivered<'_>]| -> usize {
             let job = |job: &Delivered<'_>| job.queue.name.len() + job.id.len() + job.body.len();
@@ -206,7 +206,7 @@ impl Reply<'_> {
         }
     }
 
-    /// Whether it tells a client that waited of something that was changed for it.
+    /// Whether it reports a change to a client that waited.
     pub fn tells_of_change(&self) -> bool {
         self.hands_over() || matches!(self, Reply::Body(_))
     }

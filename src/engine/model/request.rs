@@ -1,5 +1,5 @@
-//! What a client asks of the engine, already parsed: no text of the protocol is left in it, and
-//! nothing in it depends on the state. Slices borrow from the connection's read buffer.
+//! A client's parsed request: without text of the protocol, and independent of the state. Slices
+//! borrow from the connection's read buffer.
 
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
@@ -37,12 +37,12 @@ pub enum Wait {
     No,
     /// Until there is a job.
     Forever,
-    /// For so many ms, at least 1.
+    /// For this many ms, at least 1.
     For(u64),
 }
 
 impl Wait {
-    /// The same, but for no longer than that.
+    /// The same, limited to that.
     pub fn at_most(self, ms: u64) -> Wait {
         match self {
             Wait::No => Wait::No,
@@ -53,7 +53,7 @@ impl Wait {
     }
 }
 
-/// What ADD does when the id is taken.
+/// What ADD does if the id is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
     /// Answer the error class `EXISTS`.
@@ -80,7 +80,7 @@ pub struct Add<'a> {
     pub priority: Option<u8>,
     /// Deliveries before the job is dead, 0 for no limit.
     pub attempts: Option<u32>,
-    /// What a failed delivery waits.
+    /// The delay after a failed delivery.
     pub backoff: Option<Backoff>,
     /// Lease in ms, at least 1 and at most `max-lease`.
     pub lease_ms: Option<u64>,
@@ -129,7 +129,7 @@ pub struct Reserve<'a> {
 /// Which dead jobs `DELAY.REDRIVE` moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which<'a> {
-    /// Those that died first, at most so many (1 to 10,000); all if absent.
+    /// Those that died first, at most this many (1 to 10,000); all if absent.
     Oldest(Option<u32>),
     /// These.
     Ids(&'a [&'a [u8]]),
@@ -146,7 +146,7 @@ pub struct Redrive<'a> {
     pub keep_attempts: bool,
 }
 
-/// `LPUSH` and its kin: new jobs, ready at once, one after the other.
+/// `LPUSH` and similar: new jobs, ready at once, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Push<'a> {
     pub queue: QueueName<'a>,
@@ -171,7 +171,7 @@ pub enum Shape {
     NamedValues,
 }
 
-/// `LPOP` and its kin: jobs of the first queue that has any, at most once.
+/// `LPOP` and similar: jobs of the first queue that has any, at most once.
 #[derive(Clone, Copy, Debug)]
 pub struct ListPop<'a> {
     pub db: Db,
@@ -184,7 +184,7 @@ pub struct ListPop<'a> {
     pub wait: Wait,
 }
 
-/// `LMOVE` and its kin: a job is taken from one queue, and its body added to another, in one step.
+/// `LMOVE` and similar: a job is taken from one queue, and its body added to another, in one step.
 #[derive(Clone, Copy, Debug)]
 pub struct Move<'a> {
     pub db: Db,
@@ -200,7 +200,7 @@ pub struct Move<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Find<'a> {
     pub queue: QueueName<'a>,
-    /// What is looked for.
+    /// The body to find.
     pub body: &'a [u8],
     /// From which side, and after how many that are equal.
     pub from: Side,
@@ -218,7 +218,7 @@ pub struct Scan<'a> {
     pub queue: QueueName<'a>,
     pub cursor: Cursor,
     /// Only jobs in this state.
-    pub state: Option<State>,
+    pub state: Option<JobState>,
     /// Only jobs whose id matches this glob.
     pub pattern: Option<&'a [u8]>,
     /// Only jobs that are due from the one ms on and before the other, unix ms.
@@ -234,7 +234,7 @@ pub struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Of all jobs.
+    /// Bytes of all jobs.
     pub fn new(queue: QueueName<'a>, cursor: Cursor, count: u32) -> Scan<'a> {
         Scan {
             queue,
@@ -256,7 +256,7 @@ pub struct Nack<'a> {
     pub queue: QueueName<'a>,
     pub id: &'a [u8],
     pub token: Token,
-    /// When it is to be tried again; without it the backoff decides.
+    /// When to retry; without it the backoff decides.
     pub when: Option<When>,
     /// Dead now.
     pub bury: bool,
@@ -270,21 +270,21 @@ pub struct Nack<'a> {
 /// Which jobs a purge removes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Purge {
-    /// By state, in the order of [`State::ALL`].
+    /// By state, in the order of [`JobState::ALL`].
     pub states: [bool; 4],
     /// UNIQUE windows end, too.
     pub windows: bool,
 }
 
 impl Purge {
-    /// What goes when no state is named.
+    /// The states without an argument.
     pub const DEFAULT: Purge = Purge { states: [true, true, false, true], windows: true };
 }
 
 words! {
     /// A job's state as users name it, in the order of a job's life.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-    pub enum State {
+    pub enum JobState {
         /// Its time has not come.
         Delayed = "delayed",
         /// Due, waiting for a consumer.
@@ -307,7 +307,7 @@ pub enum Only {
     Earlier,
 }
 
-/// What PAUSE closes and RESUME opens.
+/// The direction of PAUSE and RESUME.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Adding.
@@ -377,7 +377,7 @@ pub enum Request<'a> {
     /// `DELAY.CONFIG SET` → ok.
     Configure {
         queue: QueueName<'a>,
-        /// What is set; the rest stays.
+        /// The settings to change; the rest stays.
         changes: Box<QueueSettings>,
     },
     /// `DELAY.CONFIG RESET` → ok.
@@ -386,7 +386,7 @@ pub enum Request<'a> {
     Pause {
         queue: QueueName<'a>,
         direction: Direction,
-        /// For so many ms, at least 1; otherwise until it is resumed.
+        /// For this many ms, at least 1; otherwise until it is resumed.
         for_ms: Option<u64>,
     },
     /// `DELAY.RESUME` → ok.
@@ -395,25 +395,25 @@ pub enum Request<'a> {
     Len {
         queue: QueueName<'a>,
         /// One state, or all together.
-        state: Option<State>,
+        state: Option<JobState>,
     },
     /// `DELAY.PEEK` → jobs in order.
     Peek {
         queue: QueueName<'a>,
         /// One state; without it ready, then delayed.
-        state: Option<State>,
+        state: Option<JobState>,
         /// 1 to 10,000.
         count: u32,
-        /// Of dead jobs: those that died last, the last one first.
+        /// For dead jobs: the newest first.
         newest: bool,
     },
     /// `DELAY.SCAN` → a cursor and jobs.
     Scan(Scan<'a>),
-    /// `LPUSH` and its kin → how many jobs are ready then.
+    /// `LPUSH` and similar → how many jobs are ready then.
     Push(Push<'a>),
-    /// `LPOP` and its kin → bodies, or nil.
+    /// `LPOP` and similar → bodies, or nil.
     ListPop(ListPop<'a>),
-    /// `LMOVE` and its kin → the body, or nil.
+    /// `LMOVE` and similar → the body, or nil.
     Move(Move<'a>),
     /// `LRANGE` → bodies.
     Range {
@@ -551,7 +551,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same for somebody who may read these queues alone, if it looks at all queues.
+    /// The same for a user that may read only these queues, if the request covers all queues.
     pub fn for_reader(mut self, readable: Readable<'a>) -> Request<'a> {
         match &mut self {
             Request::Queues(of) => of.readable = readable,
@@ -561,7 +561,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Whether it takes ready jobs, as who waits for them would.
+    /// Whether it takes ready jobs, like a waiting client.
     pub fn takes(&self) -> bool {
         matches!(
             self,

@@ -9,10 +9,10 @@ use crate::engine::model::request::QueueName;
 use crate::time::{Millis, Written};
 use crate::words::words;
 
-/// When occurrences come, as it is kept: text and numbers, which mean something to whoever decides alone.
+/// The rule of a schedule in stored form: text and numbers, which only the deciding node interprets.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Rule {
-    /// Each so many ms, at least [`EVERY_MS_MIN`](crate::limits::EVERY_MS_MIN).
+    /// Each this many ms, at least [`EVERY_MS_MIN`](crate::limits::EVERY_MS_MIN).
     Every { ms: u64 },
     /// By a pattern, with single blanks, in a zone as its database spells it.
     Cron { pattern: Box<str>, zone: Box<str> },
@@ -29,7 +29,7 @@ impl std::fmt::Display for Rule {
 }
 
 words! {
-    /// What becomes of an occurrence while an earlier one is open.
+    /// The fate of an occurrence while an earlier one is open.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
     pub enum Overlap {
         /// It is made.
@@ -37,12 +37,12 @@ words! {
         Allow = "allow",
         /// It is skipped.
         Skip = "skip",
-        /// It is made, and those that nobody has begun give way.
+        /// It is made, and occurrences that no worker has started are removed.
         Replace = "replace",
     }
 }
 
-/// What a schedule gives its jobs, where the queue's settings are not to.
+/// A schedule's settings for its jobs, instead of the queue's.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 pub struct JobOptions {
     /// 0 (first) to 9.
@@ -56,20 +56,20 @@ pub struct JobOptions {
     pub ttl_ms: Option<u64>,
 }
 
-/// What is set, beside name and body.
+/// The definition of a schedule, except for name and body.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Definition {
     pub rule: Rule,
     /// None where all are the defaults, so that a schedule as most people write them is small.
-    terms: Option<Box<Terms>>,
+    terms: Option<Box<ScheduleTerms>>,
 }
 
 /// No end.
 pub const ENDLESS: Millis = Millis(u64::MAX);
 
-/// What SET says beside the rule.
+/// The parts of SET other than the rule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Terms {
+pub struct ScheduleTerms {
     /// No nominal instant is before it; of EVERY the first of the grid. 0 for none.
     pub from: Millis,
     /// No nominal instant is after it. [`ENDLESS`] for none.
@@ -80,15 +80,15 @@ pub struct Terms {
     pub catchup: u32,
     /// Each comes later by a share of this, ms; 0 none.
     pub spread_ms: u64,
-    /// What is later than this is missed, ms; 0 for no limit.
+    /// An occurrence that is later than this is missed, ms; 0 for no limit.
     pub grace_ms: u64,
     pub overlap: Overlap,
     pub options: JobOptions,
 }
 
-impl Terms {
-    /// What holds where nothing is said.
-    pub const DEFAULT: Terms = Terms {
+impl ScheduleTerms {
+    /// The defaults.
+    pub const DEFAULT: ScheduleTerms = ScheduleTerms {
         from: Millis(0),
         until: ENDLESS,
         runs: 0,
@@ -105,28 +105,28 @@ impl Terms {
         },
     };
 
-    /// With a rule.
+    /// The definition with this rule.
     pub fn with(self, rule: Rule) -> Definition {
-        let terms = (self != Terms::DEFAULT).then(|| Box::new(self));
+        let terms = (self != ScheduleTerms::DEFAULT).then(|| Box::new(self));
         Definition { rule, terms }
     }
 }
 
-impl Default for Terms {
-    fn default() -> Terms {
-        Terms::DEFAULT
+impl Default for ScheduleTerms {
+    fn default() -> ScheduleTerms {
+        ScheduleTerms::DEFAULT
     }
 }
 
 impl Definition {
-    /// With nothing but the rule.
+    /// A definition with only a rule.
     pub fn of(rule: Rule) -> Definition {
         Definition { rule, terms: None }
     }
 
-    /// What is said beside the rule.
-    pub fn terms(&self) -> &Terms {
-        static DEFAULT: Terms = Terms::DEFAULT;
+    /// The parts other than the rule.
+    pub fn terms(&self) -> &ScheduleTerms {
+        static DEFAULT: ScheduleTerms = ScheduleTerms::DEFAULT;
         self.terms.as_deref().unwrap_or(&DEFAULT)
     }
 
@@ -142,7 +142,7 @@ impl Definition {
         ((u128::from(mixed) * u128::from(self.terms().spread_ms)) >> 64) as u64
     }
 
-    /// Whether both have the same nominal instants and due times, but for where they end.
+    /// Whether both have the same nominal instants and due times, except for where they end.
     pub fn times_alike(&self, other: &Definition) -> bool {
         let of = |one: &Definition| (one.terms().from, one.terms().spread_ms);
         self.rule == other.rule && of(self) == of(other)
@@ -170,7 +170,7 @@ pub struct Coming {
     pub due: Millis,
 }
 
-/// What has become of its nominal instants; they only grow.
+/// The outcomes of its nominal instants; they only grow.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct Outcomes {
     pub made: u64,
@@ -181,7 +181,7 @@ pub struct Outcomes {
 }
 
 words! {
-    /// What a schedule does at present.
+    /// The present state of a schedule.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum ScheduleState {
         Active = "active",
@@ -225,9 +225,9 @@ words! {
 }
 
 words! {
-    /// What SET did.
+    /// The result of SET.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub enum Change {
+    pub enum ScheduleChange {
         Created = "created",
         Changed = "changed",
         Same = "same",
@@ -256,8 +256,8 @@ pub struct SetSchedule<'a> {
     /// At most [`SCHEDULE_BODY_BYTES_MAX`](crate::limits::SCHEDULE_BODY_BYTES_MAX).
     pub body: &'a [u8],
     pub rule: AskedRule<'a>,
-    /// All beside the rule, which is the asked one's.
-    pub terms: Terms,
+    /// Everything except the rule, which is the request's.
+    pub terms: ScheduleTerms,
 }
 
 /// `DELAY.SCHEDULE`.
@@ -283,7 +283,7 @@ pub enum Scheduling<'a> {
     Pause {
         queue: QueueName<'a>,
         name: &'a [u8],
-        /// For so many ms, at least 1; otherwise until it is resumed.
+        /// For this many ms, at least 1; otherwise until it is resumed.
         for_ms: Option<u64>,
     },
     /// → 1 or 0.
@@ -305,7 +305,7 @@ pub enum Scheduling<'a> {
     /// → nominal instants, each with what the clocks show.
     Explain {
         rule: AskedRule<'a>,
-        /// The first instant that is looked at; now if there is none.
+        /// The first instant to examine; now if absent.
         from: Option<Millis>,
         /// 1 to 1,000.
         count: u32,
@@ -392,11 +392,11 @@ pub struct ScheduleCounts {
     pub next_due: Option<Millis>,
 }
 
-/// What new tables of zones came to.
+/// The effect of new time-zone tables.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct ZonesChange {
-    /// Schedules whose next occurrence comes at another time.
+    /// Schedules whose next occurrence was moved.
     pub moved: u64,
-    /// Schedules whose zone the tables do not know, or whose pattern is not read.
+    /// Schedules whose zone is not in the tables, or whose pattern is invalid.
     pub unknown: u64,
 }

@@ -1,17 +1,17 @@
-//! What the engine is told from outside.
+//! Inputs of the engine from outside.
 
 use crate::engine::model::request::When;
 use crate::error::Error;
 use crate::limits;
 use crate::time::{Micros, Millis, Written};
 
-/// What the engine is told from outside. Consulted when deciding, never when applying.
+/// Inputs of the engine from outside. Read when deciding, never when applying.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Settings {
-    /// Key of the hash of ids and names, by which SCAN goes through them. An input, so that the engine's answers
-    /// depend on its inputs alone. A server alone has that of its journal and a node that of its cluster, so that a
-    /// cursor goes on after a restart and at the next leader.
+    /// Key of the hash of ids and names, which defines the order of SCAN. An input, so that the engine's answers depend
+    /// on its inputs alone. A standalone server has that of its journal and a node that of its cluster, so that a
+    /// cursor continues after a restart and at the next leader.
     pub hash_seed: u64,
     /// Tokens and server-made ids are above this; see [`floor_at`](super::token::floor_at).
     pub token_floor: u64,
@@ -24,7 +24,7 @@ pub struct Settings {
     /// any, nothing is added.
     pub memory_bytes_over: u64,
     pub stats_retention_ms: u64,
-    /// Bytes that freed jobs have left behind that are worth moving others together.
+    /// Bytes of freed jobs that make moving others together worthwhile.
     pub spare_bytes_min: usize,
     /// How long hardly any job comes or goes before others are moved together, ms.
     pub spare_quiet_ms: u64,

@@ -1,4 +1,4 @@
-//! What a queue's statistics look like from outside.
+//! Statistics of a queue.
 
 use crate::time::Millis;
 
@@ -6,7 +6,7 @@ use crate::time::Millis;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct StatsView {
-    /// Jobs whose time has not come.
+    /// Jobs that are not due yet.
     pub delayed: u64,
     /// Jobs that wait for a consumer.
     pub ready: u64,

@@ -11,8 +11,8 @@ pub const ID_BYTES: usize = 13;
 /// 32 digits in ASCII order without i, l, o and u, which are misread.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// What the counter begins at for a wall clock of `wall_ms`. One beyond 2248 is wrong, and must not wrap
-/// around to numbers that were used: it counts as 50 days before the end of the 63 bits.
+/// The start of the counter for a wall clock of `wall_ms`. One beyond 2248 is wrong, and must not wrap around to used
+/// numbers: it counts as 50 days before the end of the 63 bits.
 pub fn floor_at(wall_ms: u64) -> u64 {
     wall_ms.min((1 << 43) - (1 << 32)) << 20
 }

@@ -13,7 +13,7 @@
 /// bits 31 to 0    place in the order: how many hashes come before
 /// ```
 ///
-/// Clients whose numbers are doubles hold 53 bits.
+/// 53 bits, because some clients read numbers as doubles.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Cursor(pub u64);
 

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::engine::model::across::{FoundJob, Order, QueueRow, Readable};
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::store::Store;
 use crate::engine::store::queue::Queue;
 use crate::glob;
@@ -17,14 +17,14 @@ const ROW_STEPS: usize = 4;
 /// How far a walk has come.
 #[derive(Debug)]
 pub struct Across {
-    /// What it is for. Whose rights change meanwhile begins anew, so that nothing is shown that was
-    /// looked at under rights which are gone.
+    /// The command it belongs to. If the user's rights change meanwhile it begins again, so that
+    /// nothing is shown that was read under revoked rights.
     readable: Option<Vec<Box<[u8]>>>,
     place: u32,
     pub rows: Rows,
 }
 
-/// What a walk keeps.
+/// The rows of a scan.
 #[derive(Debug)]
 pub enum Rows {
     Queues(Ranking),
@@ -38,7 +38,7 @@ impl Across {
         Across { readable, place: 0, rows }
     }
 
-    /// Whether it was begun for somebody who may read just the same.
+    /// Whether it was begun for a user with the same rights.
     pub fn is_for(&self, readable: Readable<'_>) -> bool {
         let own = self.readable.as_ref().map(|globs| globs.iter().map(|glob| &**glob));
         match (own, readable) {
@@ -49,8 +49,8 @@ impl Across {
     }
 }
 
-/// The share of a turn that a walk has; of a transaction, which cannot be interrupted, all there is: what it costs
-/// was bounded before.
+/// The share of a turn for a scan; in a transaction, which cannot be interrupted, all of it: its cost was bounded
+/// before.
 #[derive(Debug)]
 pub struct Share {
     alone: bool,
@@ -69,7 +69,6 @@ impl Share {
         self.queues = self.queues.saturating_sub(1);
     }
 
-    /// A row is taken in.
     pub fn take_row(&mut self) {
         self.queues = self.queues.saturating_sub(ROW_STEPS);
     }
@@ -108,7 +107,7 @@ impl Across {
     }
 }
 
-/// The first queues in an order, at most so many.
+/// The first queues in an order, at most this many.
 #[derive(Debug)]
 pub struct Ranking {
     order: Order,
@@ -117,7 +116,7 @@ pub struct Ranking {
     rows: BinaryHeap<Ranked>,
 }
 
-/// A row and where it stands: what is less comes first.
+/// A row and its position: smaller ones come first.
 #[derive(Debug, PartialEq, Eq)]
 struct Ranked {
     key: Reverse<u64>,
@@ -141,14 +140,14 @@ impl Ranking {
         Ranking { order, count: count as usize, rows: BinaryHeap::new() }
     }
 
-    /// What the queue is ordered by; the greater comes first.
+    /// The key of the order; the greater comes first.
     pub fn key_of(&self, store: &Store, queue: &Queue) -> u64 {
         match self.order {
             Order::Name => 0,
-            Order::Ready => queue.count(State::Ready),
-            Order::Delayed => queue.count(State::Delayed),
-            Order::Leased => queue.count(State::Leased),
-            Order::Dead => queue.count(State::Dead),
+            Order::Ready => queue.count(JobState::Ready),
+            Order::Delayed => queue.count(JobState::Delayed),
+            Order::Leased => queue.count(JobState::Leased),
+            Order::Dead => queue.count(JobState::Dead),
             Order::Age => store.oldest_ready_due(queue).map_or(0, |due| u64::MAX - due.0),
             Order::Bytes => queue.bytes,
             Order::Schedules => queue.schedules.as_ref().map_or(0, |all| all.len() as u64),

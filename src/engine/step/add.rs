@@ -1,4 +1,4 @@
-//! A job enters a queue. What forbids it has been checked.
+//! A job enters a queue. All checks have been made.
 
 use crate::engine::model::fact::{Fact, FactId};
 use crate::engine::model::policy::Policy;
@@ -103,7 +103,8 @@ impl Step<'_, '_> {
         if !store.queue(queue).generated_form {
             return floor + 1;
         }
-        // In growing steps: whoever chose a million ids in a row costs 20 look-ups, not a million.
+        // In growing steps: a million consecutive ids chosen by a client cost 20 look-ups, not a
+        // million.
         let (mut next, mut step) = (floor + 1, 1);
         while store.locate(queue, &token::written(next)).index.is_some() {
             next += step;

@@ -1,6 +1,6 @@
 //! Whether a queue takes new jobs, and whether there is memory for them. Consulted only when deciding.
 
-use crate::engine::model::request::{QueueName, State};
+use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::bodies::stored_bytes;
@@ -21,15 +21,15 @@ impl Step<'_, '_> {
         }
         let Some(settings) = &queue.settings else { return Ok(()) };
         let max = settings.max_jobs.unwrap_or(0);
-        let jobs = queue.jobs - queue.count(State::Dead);
+        let jobs = queue.jobs - queue.count(JobState::Dead);
         if max > 0 && growth > 0 && jobs.saturating_add(growth) > max {
             return Err(Error::Full { queue: Shown::new(&queue.name), jobs, max });
         }
         Ok(())
     }
 
-    /// Whether new jobs, with so many bytes of id and body each, may be added to the queue of this name,
-    /// whose number is `queue` if it has one.
+    /// Whether new jobs with this many bytes of id and body may be added to the queue of this name, whose number is
+    /// `queue` if it exists.
     pub fn check_adding(
         &self,
         queue: Option<QueueNo>,
@@ -50,7 +50,7 @@ impl Step<'_, '_> {
         name: QueueName<'_>,
         sizes: impl ExactSizeIterator<Item = usize> + Clone,
     ) -> Result<(), Error> {
-        // What a transaction adds was looked at before it began.
+        // The additions of a transaction were checked before it began.
         if self.live.in_transaction || self.live.settings.memory_bytes_max == 0 {
             return Ok(());
         }
@@ -71,13 +71,12 @@ impl Step<'_, '_> {
 }
 
 impl Live {
-    /// Whether there is memory for so many bytes more.
     pub fn check_room_for(&self, store: &Store, bytes: u64) -> Result<(), Error> {
         self.check_memory_for(store, bytes, 0, || false)
     }
 
-    /// Whether there is memory for so many bytes more, of so many new jobs or of something else; what `fits`
-    /// finds room in what is held.
+    /// Whether there is memory for this many bytes more, of this many new jobs or of something else; `fits` says that
+    /// it fits into held memory.
     ///
     /// A job that is delivered for the first time takes a history more, and taking is never refused. So
     /// adding keeps that back, for as far as it goes beyond the 16th by which leases may exceed the limit:
@@ -104,8 +103,8 @@ impl Live {
         self.check_memory_beside(store, spared, bytes, jobs, fits)
     }
 
-    /// Whether what is kept for comfort has to go: totals take more than their share, or adding would be refused if
-    /// they were counted. What has been forgotten already is not, also while a base file still needs it.
+    /// Whether caches must be freed: totals take more than their share, or adding would be refused if they were
+    /// counted. Forgotten totals do not count, even while a base file still needs them.
     pub fn is_short(&self, store: &Store) -> bool {
         let max = self.settings.memory_bytes_max;
         let leaving = || store.giving_way_bytes() - store.spare_bytes();
@@ -147,7 +146,7 @@ impl Live {
         Ok(())
     }
 
-    /// Bytes held for jobs and queues, with what freed jobs have left behind until it is given back.
+    /// Bytes held for jobs and queues, including memory of freed jobs until it is returned.
     pub fn held_bytes(&self, store: &Store) -> u64 {
         store.held_bytes().max(store.bytes()) + self.unsent.returning_bytes() as u64
     }

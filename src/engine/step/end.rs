@@ -1,7 +1,7 @@
 //! Jobs and leases that end by themselves.
 
 use crate::engine::model::fact::{Destination, Fact};
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::step::Step;
 use crate::engine::step::retry::{Failure, destination};
 use crate::engine::store::jobs::JobIndex;
@@ -25,8 +25,8 @@ impl Step<'_, '_> {
         }
     }
 
-    /// A lease ended by itself: at its end, or when its connection was gone before that. After a downtime,
-    /// a step of the clock or a stall that may be long past, and what follows counts from it all the same.
+    /// A lease ended by itself: at its end, or earlier because its connection closed. After a downtime, a step of the
+    /// clock or a stall that may be long past, but everything still counts from then.
     pub fn end_lease(&mut self, queue: QueueNo, index: JobIndex, failure: Failure) {
         let (id, at) = (self.store.id_of(index), self.store.located(index));
         let ended = self.store.timers().due(index).min(self.now.ceil());
@@ -36,7 +36,7 @@ impl Step<'_, '_> {
         self.note_delivery_over(queue, to);
     }
 
-    /// What follows from where a job went.
+    /// The consequences of a job's new place.
     pub fn note_delivery_over(&mut self, queue: QueueNo, to: Destination) {
         self.note_place_free(queue);
         match to {
@@ -52,7 +52,7 @@ impl Step<'_, '_> {
     /// Drops the oldest dead letter if there are too many; false if there are not.
     pub fn drop_surplus_dead(&mut self, queue: QueueNo) -> bool {
         let queue_ref = self.store.queue(queue);
-        let surplus = queue_ref.count(State::Dead) > queue_ref.dead_max();
+        let surplus = queue_ref.count(JobState::Dead) > queue_ref.dead_max();
         if surplus {
             self.drop_oldest_dead(queue);
         }

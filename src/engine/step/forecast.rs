@@ -1,9 +1,8 @@
 //! A forecast that is being made: how many delayed jobs fall due in each of the next spans.
 //!
-//! The wheel keeps no counts, as each would cost a cache miss on every cancel, and the edges of spans
-//! hardly ever are those of its slots. So the jobs are counted one by one, in the order of the id index
-//! and in slices, while the engine goes on. What is told holds for the instant at which it was begun,
-//! X, all the same:
+//! The wheel keeps no counts, because each would cost a cache miss on every cancel, and the edges of spans rarely match
+//! those of its slots. So the jobs are counted one by one, in the order of the id index and in slices, while the engine
+//! goes on. The result is still exact for the instant at which counting began, X:
 //!
 //! ```text
 //! index   [ counted ........ | place | ........ not yet ]
@@ -18,14 +17,14 @@ use crate::engine::step::Step;
 use crate::engine::step::schedule::times::Times;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::place_of;
-use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::jobs::{JobIndex, JobStage};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::schedules::Schedule;
 use crate::engine::store::{Located, Store};
 use crate::ids::{ClientId, QueueNo, ScheduleNo};
 use crate::time::{Micros, Millis};
 
-/// There is one at a time; who asks meanwhile is asked to come again.
+/// There is one at a time; other clients are asked to repeat their request.
 #[derive(Debug)]
 pub struct Forecast {
     pub client: ClientId,
@@ -33,16 +32,15 @@ pub struct Forecast {
     born: u64,
     /// Jobs delayed later, by their sequence, are passed over.
     sequence: i64,
-    /// What is due by then is ready, whether it has been swept or not.
+    /// A job that is due by then is ready, whether it has been swept or not.
     now: Millis,
     /// Where the first span begins: the next full ms, from which relative delays count.
     from: Millis,
     span_ms: u64,
     pub counts: Vec<u64>,
     place: u64,
-    /// All jobs are counted.
     jobs_counted: bool,
-    /// Of the schedules those from this one on are yet to be counted; of that one, instants after this.
+    /// The schedules from this one on are yet to be counted; of that one, instants after this.
     schedule: ScheduleNo,
     counted: Option<(Millis, u64)>,
 }
@@ -82,20 +80,19 @@ impl Forecast {
         self.jobs_counted
     }
 
-    /// The span of an instant that is to come; none behind the last.
+    /// The span of a future instant; none after the last.
     fn span(&self, due: Millis) -> Option<usize> {
         let span = due.0.saturating_sub(self.from.0 + 1) / self.span_ms;
         usize::try_from(span).ok().filter(|span| *span < self.counts.len())
     }
 
-    /// Where a span ends.
     fn end(&self, span: usize) -> Millis {
         self.from.plus(self.span_ms.saturating_mul(span as u64 + 1))
     }
 
     fn count(&mut self, store: &Store, index: JobIndex) {
         let (job, due) = (store.jobs().get(index), store.timers().due(index));
-        if job.stage != Stage::Delayed || job.order >= self.sequence || due <= self.now {
+        if job.stage != JobStage::Delayed || job.order >= self.sequence || due <= self.now {
             return;
         }
         if let Some(span) = self.span(due) {
@@ -162,8 +159,8 @@ impl Step<'_, '_> {
     }
 }
 
-/// A fact is about to be applied: a delayed job that it names stops being so, or goes on with another
-/// sequence. What is purged is no more to be told of.
+/// A fact is about to be applied: a delayed job that it names stops being delayed, or continues with another sequence.
+/// Purged jobs are not reported.
 pub fn pass(forecast: &mut Option<Box<Forecast>>, store: &Store, fact: &Fact<'_>, at: Located) {
     match (fact.queue(), at.index) {
         (Some(queue), Some(index)) => pass_job(forecast, store, queue, index),

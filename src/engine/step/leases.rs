@@ -48,13 +48,12 @@ impl Former {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Leases {
     by_client: HashMap<ClientId, Bounds, RandomState>,
-    /// Of connections to leaders before, which end with the stall.
+    /// Leases of connections to earlier leaders, which end with the stall.
     pub former: Option<Former>,
-    /// Of connections that are gone, still to be ended.
+    /// Leases of closed connections, still to be ended.
     pub lost: VecDeque<std::vec::IntoIter<Bound>>,
     /// Those that an orderly shutdown ends.
     pub ending: VecDeque<std::vec::IntoIter<Bound>>,
@@ -66,7 +65,7 @@ impl Leases {
         Leases { by_client, former: None, lost: VecDeque::new(), ending: VecDeque::new() }
     }
 
-    /// Whether some are to be ended, or looked for, as soon as time passes.
+    /// Whether some must be ended, or searched for, as soon as time passes.
     pub fn has_begun(&self) -> bool {
         !self.lost.is_empty() || self.former.as_ref().is_some_and(|former| !former.is_whole)
     }
@@ -99,7 +98,7 @@ impl Leases {
         self.ending.clear();
     }
 
-    /// All that are left are to be ended, in the order of their clients.
+    /// All remaining ones must be ended, in the order of their clients.
     pub fn end_all(&mut self) {
         let mut bound: Vec<_> = self.by_client.drain().collect();
         bound.sort_unstable_by_key(|(client, _)| *client);

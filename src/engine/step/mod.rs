@@ -1,4 +1,4 @@
-//! What every decision works in, and the verbs that all of them share.
+//! The context of every decision, and the verbs that all of them share.
 
 pub mod across;
 pub mod add;
@@ -10,7 +10,6 @@ pub mod retry;
 pub mod schedule;
 pub mod slice;
 pub mod sweep;
-pub mod unfinished;
 pub mod unsent;
 pub mod waiters;
 pub mod watched;
@@ -21,25 +20,25 @@ use std::sync::Arc;
 use ahash::RandomState;
 
 use crate::calendar::Zones;
-use crate::engine::model::budget::Budget;
+use crate::engine::journal_room::RoomLeft;
 use crate::engine::model::event::Events;
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::schedule::ZonesChange;
 use crate::engine::model::settings::Settings;
+use crate::engine::model::turn::Budget;
 use crate::engine::model::turn::{Outcome, Turn};
-use crate::engine::room::RoomLeft;
+use crate::engine::observe::events;
+use crate::engine::observe::tally::Tally;
 use crate::engine::step::forecast::Forecast;
 use crate::engine::step::leases::Leases;
 use crate::engine::step::schedule::MissedNotes;
-use crate::engine::step::unfinished::Unfinished;
+use crate::engine::step::slice::Unfinished;
 use crate::engine::step::unsent::Unsent;
 use crate::engine::step::waiters::Waiters;
 use crate::engine::step::watched::Watched;
 use crate::engine::store::apply::Applied;
 use crate::engine::store::{Located, Store};
-use crate::engine::watch::events;
-use crate::engine::watch::tally::Tally;
 use crate::error::Error;
 use crate::ids::{ClientId, PolicyNo, QueueNo, ScheduleNo};
 use crate::limits;
@@ -50,9 +49,8 @@ use crate::time::{Micros, Millis};
 pub struct Live {
     pub settings: Settings,
     pub waiters: Waiters,
-    /// Queues whose jobs became ready in this step and that have waiters, in that order; and before
-    /// them those of earlier steps whose waiters could not be served, since the journal did not
-    /// allow it.
+    /// Queues whose jobs became ready in this step and that have waiters, in that order; before
+    /// them those of earlier steps whose waiters the journal held back.
     pub touched: Vec<QueueNo>,
     /// Queues with due work, which take turns.
     pub sweeping: VecDeque<QueueNo>,
@@ -62,7 +60,7 @@ pub struct Live {
     pub slack: u32,
     /// Bytes of jobs handed over since time passed last, which it does once a turn.
     pub handed_bytes: usize,
-    /// What was handed over in replies that have not reached the kernel.
+    /// Jobs in replies that have not reached the kernel.
     pub unsent: Unsent,
     /// Requests that are half done.
     pub unfinished: HashMap<ClientId, Unfinished, RandomState>,
@@ -78,36 +76,36 @@ pub struct Live {
     pub applied: Micros,
     /// Leases that end with their connection.
     pub leases: Leases,
-    /// What clients watch that did not exist when they began to.
+    /// Watched queues that did not exist when watching began.
     pub watched: Watched,
     /// A transaction has begun and is not over: no time passes, and what its requests need is there.
     pub in_transaction: bool,
-    /// What the journal allows.
+    /// The journal's limits.
     pub room: RoomLeft,
-    /// The monotonic clock in this turn, if the engine was told: deadlines of waiters are instants of it.
+    /// The monotonic clock in this turn, if it is known: deadlines of waiters are instants of it.
     pub monotonic: Option<Micros>,
     /// The tables by which patterns are searched.
     pub zones: Arc<Zones>,
     /// How far the schedules have been looked through for new ones.
     pub zones_walk: Option<ZonesWalk>,
-    /// What came of that, to be told.
+    /// Its result, to report.
     pub zones_change: Option<ZonesChange>,
-    /// Occurrences that were missed, to be told.
+    /// Missed occurrences, to report.
     pub missed: MissedNotes,
     /// Since when there has always been something due that was not done; none while nothing is.
     pub at_work_since: Option<Millis>,
-    /// How often work has begun anew.
+    /// How often work has begun again.
     pub spells: u64,
     /// When time passed last.
     pub advanced: Millis,
-    /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
+    /// Events of jobs since the last call; none without subscribers.
     pub events: Option<Box<Events>>,
-    /// What has happened since the start.
+    /// Counts since the start.
     pub tally: Tally,
 }
 
 impl Live {
-    /// Of an engine that was just made.
+    /// For a new engine.
     pub fn new(settings: Settings, hasher: RandomState) -> Live {
         Live {
             settings,
@@ -155,7 +153,7 @@ pub struct ZonesWalk {
     pub place: u32,
     /// In that queue.
     pub from: ScheduleNo,
-    /// What came of it so far.
+    /// Its result so far.
     pub change: ZonesChange,
 }
 
@@ -165,16 +163,15 @@ pub struct Step<'s, 't> {
     pub live: &'s mut Live,
     pub turn: &'s mut Turn<'t>,
     pub now: Micros,
-    /// Who asks; of no meaning while time passes.
+    /// The client; meaningless while time passes.
     pub client: ClientId,
     /// Not inside a transaction.
     pub alone: bool,
-    /// What may still be done of passing time.
+    /// The remaining budget of passing time.
     pub budget: Budget,
 }
 
 impl Step<'_, '_> {
-    /// Records a fact and applies it.
     pub fn commit(&mut self, fact: &Fact<'_>, at: Located) -> Applied {
         self.record(fact);
         let Step { store, live, now, .. } = self;
@@ -194,7 +191,6 @@ impl Step<'_, '_> {
         applied
     }
 
-    /// Records a fact that has been applied.
     pub fn record(&mut self, fact: &Fact<'_>) {
         let before = self.turn.facts.bytes.len();
         self.turn.facts.push(fact);
@@ -224,7 +220,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// A lease of the queue has ended: whoever waited for its place may have it.
+    /// A lease of the queue has ended: a waiting client may have its place.
     pub fn note_place_free(&mut self, number: QueueNo) {
         if self.store.queue(number).throttles {
             self.touch(number, None);

@@ -1,4 +1,4 @@
-//! What becomes of a job whose delivery ended without success.
+//! The fate of a job whose delivery ended without success.
 
 use crate::engine::model::fact::Destination;
 use crate::engine::model::reply::Reason;
@@ -13,7 +13,6 @@ use crate::time::{Micros, Millis};
 pub enum Failure {
     /// Nacked, with the consumer's wish for the next time.
     Nacked {
-        /// The attempt counts.
         counted: bool,
         /// Dead now.
         bury: bool,
@@ -26,9 +25,9 @@ pub enum Failure {
     Lost,
 }
 
-/// Where the leased job goes. Its backoff, or how long it is kept as dead, counts from `ended`: when the
-/// delivery ended, which may be long before anybody noticed. A next time that has passed meanwhile is
-/// `now`, as every time in the past is: the wheels are not behind it.
+/// Where the leased job goes. Its backoff, or its retention as a dead job, counts from `ended`: when the delivery
+/// ended, which may be noticed much later. A next time that has passed meanwhile becomes `now`, like every time in the
+/// past: the wheels cannot go back.
 pub fn destination(
     store: &Store,
     queue: QueueNo,

@@ -1,17 +1,18 @@
 //! A share of a walk in the order of hashes, bounded by entries and by bytes compared with a pattern.
 //!
-//! A comparison takes up to the pattern's length times the name's: `*[b…b]c*` with a thousand `b` looks at
-//! half a million bytes in a name of 512, which is half a ms. So a walk with a long pattern goes on in small
-//! pieces, and ends early once they have taken long; [`Slice::place`] tells where.
+//! A comparison takes up to the pattern's length times the name's: `*[b…b]c*` with a thousand `b` compares half a
+//! million bytes in a name of 512, which is half a ms. So a scan with a long pattern proceeds in small pieces, and ends
+//! early once they have taken long; [`Slice::place`] has the position.
 
+use crate::engine::step::across::Across;
+use crate::ids::QueueNo;
 use crate::limits::{NAME_BYTES_MAX, PATTERN_STEPS_PER_TURN};
+use crate::time::Millis;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Slice {
     place: u64,
     left: usize,
-    /// Entries of a piece.
     piece: usize,
     steps: u64,
     is_over: bool,
@@ -30,8 +31,8 @@ impl Slice {
         Slice { place, left: usize::MAX, piece: usize::MAX, steps: 0, is_over: false }
     }
 
-    /// Goes through the share: `look` visits about so many entries from a place on, adds the bytes that it
-    /// compared, and tells where the next piece begins.
+    /// Goes through the share: `look` visits about this many entries from a place on, adds the bytes that it compared,
+    /// and returns where the next piece begins.
     pub fn go(&mut self, mut look: impl FnMut(u64, usize, &mut u64) -> u64) {
         while let Some(count) = self.next() {
             let mut steps = 0;
@@ -51,13 +52,47 @@ impl Slice {
         self.place
     }
 
-    /// A piece of `count` entries ended at `place` after so many bytes compared.
+    /// A piece of `count` entries ended at `place` after this many bytes compared.
     fn looked(&mut self, place: u64, count: usize, steps: u64) {
         self.place = place;
         self.left = self.left.saturating_sub(count);
         self.steps += steps;
         self.is_over = place == 0 || self.left == 0;
     }
+}
+
+// Requests that take several turns: how far each has come.
+
+/// A client's request that is half done; it has no other meanwhile.
+#[derive(Debug)]
+pub enum Unfinished {
+    /// A QUEUES or a FIND.
+    Across(Box<Across>),
+    Keys(KeysProgress),
+    Redrive(Redriven),
+    /// A LIST of schedules that has found none yet: the name that it has looked at last.
+    Schedules(Box<[u8]>),
+}
+
+/// How far a KEYS has come.
+#[derive(Debug, Default)]
+pub struct KeysProgress {
+    pub place: u64,
+    pub names: Vec<Box<[u8]>>,
+    pub bytes: usize,
+}
+
+/// How far a REDRIVE has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Redriven {
+    pub queue: QueueNo,
+    pub born: u64,
+    /// Jobs that died later, by the sequence of their death, are left alone: those that were moved
+    /// may well be dead again before the end.
+    pub before: i64,
+    /// The due time of IN, as of the receipt of the command.
+    pub due: Millis,
+    pub moved: u64,
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
-//! What is due in one queue. Jobs fall due before leases run out before anything expires. Nothing is
-//! handed to waiters here.
+//! Sweeping one queue. Jobs fall due before leases run out before anything expires. Nothing is handed to waiters here.
 
 use crate::engine::model::fact::Fact;
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::step::retry::Failure;
 use crate::engine::step::{Step, events, forecast};
 use crate::engine::store::Located;
 use crate::engine::store::apply::Swept;
-use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::jobs::{JobIndex, JobStage};
 use crate::ids::QueueNo;
 use crate::time::Millis;
 use crate::wheel::Peek;
@@ -23,8 +22,8 @@ impl Step<'_, '_> {
                 && self.sweep_dead(number)
                 && self.sweep_schedules(number);
             let queue = self.store.queue(number);
-            if queue.aside.line.is_some() && queue.count(State::Ready) > 0 {
-                // A hand-off that met too many expired jobs goes on behind them.
+            if queue.aside.line.is_some() && queue.count(JobState::Ready) > 0 {
+                // A hand-off that met too many expired jobs continues after them.
                 self.touch(number, None);
             }
             if !done {
@@ -57,7 +56,7 @@ impl Step<'_, '_> {
         if done { Millis(0) } else { next_ms }
     }
 
-    /// Ends pauses whose time is over.
+    /// Ends pauses that are over.
     fn end_pauses(&mut self, queue: QueueNo) -> bool {
         let pauses = self.store.queue(queue).pauses;
         if pauses.next_end().is_none_or(|end| end > self.now.floor()) {
@@ -80,7 +79,7 @@ impl Step<'_, '_> {
             self.budget.spend(1);
         }
         let queue = self.store.queue(number);
-        queue.count(State::Dead) <= queue.dead_max()
+        queue.count(JobState::Dead) <= queue.dead_max()
     }
 
     fn sweep_delayed(&mut self, number: QueueNo) -> bool {
@@ -101,8 +100,8 @@ impl Step<'_, '_> {
         done
     }
 
-    /// In a transaction no time passes: it happens at one instant. The job that its NACK has just made due, in a queue
-    /// where nothing else was, is ready for its next command all the same, as it is outside of one.
+    /// In a transaction no time passes: it happens at one instant. But a job that its NACK has just made due, in a
+    /// queue with nothing else due, is ready for its next command, as it would be outside of a transaction.
     pub fn settle(&mut self, number: QueueNo) {
         let queue = self.store.queue(number);
         let (enters, place) = (queue.due_enters(), queue.next_place(queue.due_enters()));
@@ -113,8 +112,8 @@ impl Step<'_, '_> {
         self.store.rearm(number, self.now.floor().plus(1));
     }
 
-    /// Jobs in a run become ready one by one, and one fact tells of all of them. What comes next: a job
-    /// that expires, if one is due.
+    /// Jobs in a run become ready one by one, and one fact records all of them. What comes next: a job that expires, if
+    /// one is due.
     fn sweep_due(&mut self, number: QueueNo) -> Peek {
         let live = &mut *self.live;
         let notes = live.events.is_some() || live.forecast.is_some();
@@ -135,9 +134,8 @@ impl Step<'_, '_> {
         next
     }
 
-    /// The first timer that is due in the wheel of `stage`, and one step for what it leads to, whose
-    /// facts fit.
-    fn next_due(&mut self, number: QueueNo, stage: Stage) -> Peek {
+    /// The first due timer in the wheel of `stage`, and one step of its work, if the facts fit.
+    fn next_due(&mut self, number: QueueNo, stage: JobStage) -> Peek {
         match self.live.room.lets_time_pass() {
             true => self.store.peek_due(number, stage, self.now.floor(), self.budget.steps()),
             false => Peek::More,
@@ -146,13 +144,13 @@ impl Step<'_, '_> {
 
     fn sweep_leases(&mut self, number: QueueNo) -> bool {
         loop {
-            let index = match self.next_due(number, Stage::Leased) {
+            let index = match self.next_due(number, JobStage::Leased) {
                 Peek::Due(index) => index,
                 none => return none == Peek::Empty,
             };
             match self.extension(self.store.timers().due(index)) {
                 Some(lease_end) => {
-                    // Nobody could answer for the job when its lease would have ended.
+                    // No client could answer for the job when its lease would have ended.
                     let (id, at) = (self.store.id_of(index), self.store.located(index));
                     self.commit(&Fact::Extended { queue: number, id: &id, lease_end }, at);
                 }
@@ -161,7 +159,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// The new end of a lease for which nobody could answer when it would have ended.
+    /// The new end of a lease that no client could answer for when it would have ended.
     pub fn extension(&self, end: Millis) -> Option<Millis> {
         let stall = self.store.leading().stall;
         let led = stall.and_then(|stall| stall.extension(end, self.now.ceil()));
@@ -170,7 +168,7 @@ impl Step<'_, '_> {
 
     fn sweep_ends(&mut self, number: QueueNo) -> bool {
         loop {
-            let index = match self.next_due(number, Stage::Window) {
+            let index = match self.next_due(number, JobStage::Window) {
                 Peek::Due(index) => index,
                 none => return none == Peek::Empty,
             };
@@ -185,9 +183,9 @@ impl Step<'_, '_> {
     fn end_job(&mut self, queue: QueueNo, index: JobIndex) {
         let (id, at) = (self.store.id_of(index), self.store.located(index));
         match self.store.jobs().get(index).stage {
-            Stage::Ready => self.expire(queue, index),
-            Stage::Dead => drop(self.commit(&Fact::Dropped { queue, id: &id }, at)),
-            Stage::Window => drop(self.commit(&Fact::WindowOver { queue, id: &id }, at)),
+            JobStage::Ready => self.expire(queue, index),
+            JobStage::Dead => drop(self.commit(&Fact::Dropped { queue, id: &id }, at)),
+            JobStage::Window => drop(self.commit(&Fact::WindowOver { queue, id: &id }, at)),
             stage => unreachable!("a {stage:?} job does not end by itself"),
         }
     }

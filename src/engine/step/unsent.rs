@@ -4,40 +4,40 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use ahash::RandomState;
 
+use crate::engine::journal_room::{SIZES, returning_bytes_max};
 use crate::engine::model::policy::Policy;
 use crate::engine::model::reply::Delivered;
 use crate::engine::model::request::QueueName;
-use crate::engine::room::{SIZES, returning_bytes_max};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{Departed, JobIndex};
 use crate::ids::{ClientId, QueueNo, Token};
 use crate::time::{Micros, Millis};
 
-/// What was handed over in replies that have not begun to leave, and what of it goes back.
+/// Jobs in replies that have not begun to leave, and their return.
 #[derive(Debug)]
 pub struct Unsent {
     clients: HashMap<ClientId, UnsentReplies, RandomState>,
-    /// What was not sent to connections that are gone.
+    /// Unsent jobs of closed connections.
     returning: VecDeque<Returning>,
 }
 
-/// What was handed to one client in replies that have not begun to leave, oldest first.
+/// Jobs handed to one client in replies that have not begun to leave, oldest first.
 #[derive(Debug, Default)]
 pub struct UnsentReplies {
     replies: VecDeque<Vec<Taken>>,
     bytes: usize,
 }
 
-/// What was not sent to a connection that is gone, and goes back.
+/// Unsent jobs of a closed connection, which go back.
 #[derive(Debug)]
 pub struct Returning {
-    /// Of the oldest reply.
+    /// The jobs of the oldest reply.
     first: std::vec::IntoIter<Taken>,
     replies: VecDeque<Vec<Taken>>,
     bytes: usize,
 }
 
-/// What is held for an unsent popped job, beside its id and body, or for one that is leased; bytes.
+/// Bytes held for an unsent popped job, in addition to its id and body, or for a leased one.
 pub const UNSENT_JOB_BYTES: u64 =
     (size_of::<Taken>() + size_of::<Popped>() + size_of::<Departed>()) as u64;
 
@@ -56,7 +56,7 @@ pub struct Popped {
 /// A taken job, while it is put into a reply and until that is on its way.
 #[derive(Debug)]
 pub enum Taken {
-    /// With a lease; it stays in the store.
+    /// A leased job; it stays in the store.
     Leased { queue: QueueNo, index: JobIndex, token: Token, lease_end: Millis, at: Micros },
     /// At most once.
     Popped(Box<Popped>),
@@ -80,7 +80,6 @@ fn reply_bytes(reply: &[Taken]) -> usize {
 }
 
 impl Taken {
-    /// Bytes held for it.
     fn bytes(&self) -> usize {
         let own = match self {
             Taken::Leased { .. } => 0,
@@ -102,7 +101,6 @@ impl Taken {
         }
     }
 
-    /// As the reply shows it.
     pub fn shown<'a>(&'a self, store: &'a Store) -> Delivered<'a> {
         let (queue, id, body, history, due, lease) = match *self {
             Taken::Leased { queue, index, token, lease_end, .. } => {
@@ -162,7 +160,6 @@ impl Unsent {
         }
     }
 
-    /// Bytes held for `client`'s unsent jobs.
     pub fn bytes(&self, client: ClientId) -> usize {
         self.clients.get(&client).map_or(0, |unsent| unsent.bytes)
     }
@@ -199,7 +196,7 @@ impl Unsent {
         Some(queues)
     }
 
-    /// What goes back next.
+    /// The next job to go back.
     pub fn next(&mut self) -> Option<&Taken> {
         while let Some(returning) = self.returning.front_mut()
             && returning.first.as_slice().is_empty()

@@ -1,4 +1,4 @@
-//! Who waits for jobs: one line per queue for all kinds of taking, first come first served.
+//! Waiting clients: one line per queue for all kinds of taking, first come first served.
 //!
 //! Volatile: nothing of it is in a fact. Deadlines stand in a wheel of their own, since what is not
 //! in the journal must not share a wheel with what is.
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Shape, Side};
-use crate::engine::store::jobs::index::Table;
+use crate::engine::store::jobs::index::SlabIndex;
 use crate::ids::{ClientId, Db};
 use crate::time::Millis;
 use crate::wheel::{Peek, Timers, Wheel};
@@ -25,17 +25,17 @@ pub enum Taking {
     Reserve {
         count: u32,
         /// Its leases; none for at most once.
-        terms: Option<Terms>,
+        terms: Option<LeaseTerms>,
     },
-    /// `LPOP` and its kin: of one queue, at most once.
+    /// `LPOP` and similar: of one queue, at most once.
     List { side: Side, count: u32, shape: Shape },
-    /// `LMOVE` and its kin: one.
+    /// `LMOVE` and similar: one.
     Move { side: Side, to: Arc<Target> },
 }
 
-/// What a client asks of its leases.
+/// A client's terms for its leases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Terms {
+pub struct LeaseTerms {
     /// How long they are, ms, if it says so.
     pub lease_ms: Option<u64>,
     /// They end with the connection.
@@ -76,7 +76,7 @@ impl Taking {
         }
     }
 
-    /// Bytes held for it beside itself.
+    /// Bytes held for it, in addition to itself.
     fn bytes(&self) -> usize {
         match self {
             Taking::Move { to, .. } => to.name.len(),
@@ -89,34 +89,34 @@ impl Taking {
 struct Waiter {
     client: ClientId,
     taking: Taking,
-    /// Its number in every line it stands in: lines are ordered by it.
+    /// Its number in every line: lines are ordered by it.
     ticket: u64,
     lines: SmallVec<[u32; 2]>,
-    /// What is held for its places in them.
+    /// Bytes held for its places in them.
     bytes: usize,
 }
 
-/// Bytes counted for a place in a line beside the queue's name: a line of one is the usual case.
+/// Bytes counted for a place in a line, in addition to the queue's name: a line of one is the usual
+/// case.
 const PLACE_BYTES: usize = 320;
 
 /// The waiters for one queue name, whether the queue exists or not.
 #[derive(Debug)]
-struct Line {
+struct WaiterLine {
     name: (Db, Box<[u8]>),
     waiters: BTreeMap<u64, u32>,
 }
 
-/// All waiters of a partition.
 #[derive(Debug)]
 pub struct Waiters {
     slots: Vec<Option<Waiter>>,
     free_slots: Vec<u32>,
     by_client: HashMap<ClientId, u32, RandomState>,
-    lines: Vec<Option<Line>>,
+    lines: Vec<Option<WaiterLine>>,
     free_lines: Vec<u32>,
     /// Lines by the hash of database and name. A million names may be waited for, and one large map
     /// would stop the loop for 100 ms to grow.
-    by_name: Table,
+    by_name: SlabIndex,
     hasher: RandomState,
     next_ticket: u64,
     timers: Timers,
@@ -124,7 +124,6 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Nobody waits.
     pub fn new(hasher: RandomState) -> Waiters {
         Waiters {
             slots: Vec::new(),
@@ -133,39 +132,35 @@ impl Waiters {
             hasher,
             lines: Vec::new(),
             free_lines: Vec::new(),
-            by_name: Table::default(),
+            by_name: SlabIndex::default(),
             next_ticket: 0,
             timers: Timers::new(),
             deadlines: Wheel::new(),
         }
     }
 
-    /// How many clients wait.
     pub fn len(&self) -> usize {
         self.by_client.len()
     }
 
-    /// All who wait, in no order.
+    /// All waiting clients, in no particular order.
     pub fn clients(&self) -> Vec<ClientId> {
         self.by_client.keys().copied().collect()
     }
 
-    /// How many names are waited for.
     pub fn line_total(&self) -> usize {
         self.lines.len() - self.free_lines.len()
     }
 
-    /// How many clients wait that have a deadline.
     pub fn deadline_total(&self) -> usize {
         self.deadlines.len()
     }
 
-    /// How many wait for this queue.
     pub fn count(&self, db: Db, name: &[u8]) -> usize {
         self.line(db, name).map_or(0, |line| self.line_at(line).waiters.len())
     }
 
-    /// The number of the line for this queue, if anybody stands in it.
+    /// The number of the line for this queue, if it is not empty.
     pub fn line(&self, db: Db, name: &[u8]) -> Option<u32> {
         if self.by_client.is_empty() {
             return None;
@@ -176,12 +171,10 @@ impl Waiters {
         })
     }
 
-    /// How many lines a client stands in.
     pub fn line_count(&self, client: ClientId) -> u32 {
         self.by_client.get(&client).map_or(0, |slot| self.waiter(*slot).lines.len() as u32)
     }
 
-    /// Whether the client stands in a line.
     pub fn is_waiting(&self, client: ClientId) -> bool {
         self.by_client.contains_key(&client)
     }
@@ -224,15 +217,14 @@ impl Waiters {
         lines
     }
 
-    /// The first client in a line and how it takes.
     pub fn first(&self, line: u32) -> Option<(ClientId, Taking)> {
         let (_, slot) = self.line_at(line).waiters.first_key_value()?;
         let waiter = self.waiter(*slot);
         Some((waiter.client, waiter.taking.clone()))
     }
 
-    /// Takes a client out of all its lines. `emptied` is told each line that is no more, with the
-    /// name it was for. False if the client does not wait.
+    /// Takes a client out of all its lines. `emptied` is called for each line that ends, with its
+    /// name. False if the client does not wait.
     pub fn leave(&mut self, client: ClientId, mut emptied: impl FnMut(Db, &[u8])) -> bool {
         let Some(slot) = self.by_client.remove(&client) else { return false };
         let waiter = self.slots[slot as usize].take().expect("a listed waiter has a slot");
@@ -251,7 +243,7 @@ impl Waiters {
         true
     }
 
-    /// A client whose deadline has come, if the budget allows to know.
+    /// A client whose deadline has come, if the budget is enough to find one.
     pub fn late(&mut self, now: Millis, budget: &mut u32) -> Result<Option<ClientId>, ()> {
         match self.deadlines.peek(&mut self.timers, now, budget) {
             Peek::Due(slot) => Ok(Some(self.waiter(slot).client)),
@@ -273,14 +265,14 @@ impl Waiters {
             self.lines.push(None);
             self.lines.len() as u32 - 1
         });
-        let line = Line { name: (db, name.into()), waiters: BTreeMap::new() };
+        let line = WaiterLine { name: (db, name.into()), waiters: BTreeMap::new() };
         self.lines[number as usize] = Some(line);
         let (hash, hasher, lines) = (self.hash(db, name), &self.hasher, &self.lines);
         self.by_name.insert(hash, number, |line| name_hash(hasher, lines, line));
         number
     }
 
-    fn close_line(&mut self, number: u32) -> Line {
+    fn close_line(&mut self, number: u32) -> WaiterLine {
         let (hasher, lines) = (&self.hasher, &self.lines);
         let hash = name_hash(hasher, lines, number);
         let removed = self.by_name.remove(hash, number, |line| name_hash(hasher, lines, line));
@@ -297,16 +289,16 @@ impl Waiters {
         self.slots[slot as usize].as_ref().expect("a listed waiter has a slot")
     }
 
-    fn line_at(&self, line: u32) -> &Line {
+    fn line_at(&self, line: u32) -> &WaiterLine {
         self.lines[line as usize].as_ref().expect("the line exists")
     }
 
-    fn line_mut(&mut self, line: u32) -> &mut Line {
+    fn line_mut(&mut self, line: u32) -> &mut WaiterLine {
         self.lines[line as usize].as_mut().expect("the line exists")
     }
 }
 
-fn name_hash(hasher: &RandomState, lines: &[Option<Line>], number: u32) -> u64 {
+fn name_hash(hasher: &RandomState, lines: &[Option<WaiterLine>], number: u32) -> u64 {
     let (db, name) = &lines[number as usize].as_ref().expect("a listed line exists").name;
     hasher.hash_one((db.0, &**name))
 }

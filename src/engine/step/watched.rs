@@ -11,22 +11,20 @@ use crate::engine::store::Store;
 use crate::engine::store::queue::Queue;
 use crate::ids::{ClientId, DATABASES, Db, QueueNo};
 
-/// See the module.
 #[derive(Debug)]
 pub struct Watched {
     comings: [Comings; DATABASES as usize],
     /// The names that a client watches.
-    by_client: HashMap<ClientId, Names, RandomState>,
+    by_client: HashMap<ClientId, WatchedNames, RandomState>,
 }
 
-type Names = Vec<(Db, Arc<[u8]>)>;
+type WatchedNames = Vec<(Db, Arc<[u8]>)>;
 
 /// The names of one database. A tree, so that a million of them do not stop the loop to grow.
 type Comings = BTreeMap<Arc<[u8]>, Coming>;
 
 #[derive(Debug, Default)]
 struct Coming {
-    /// How many clients watch it.
     watchers: usize,
     /// How often a queue of this name came to exist since the first of them does.
     count: u64,
@@ -41,12 +39,11 @@ impl Watched {
         self.by_client.is_empty()
     }
 
-    /// How often the queue came since somebody watches it.
+    /// How often the queue was created since it is watched.
     pub fn count(&self, db: Db, name: &[u8]) -> u64 {
         self.comings[usize::from(db.0)].get(name).map_or(0, |coming| coming.count)
     }
 
-    /// One more client watches the name.
     pub fn watch(&mut self, client: ClientId, db: Db, name: &[u8]) {
         let comings = &mut self.comings[usize::from(db.0)];
         let known = comings.get_key_value(name).map(|(name, _)| Arc::clone(name));

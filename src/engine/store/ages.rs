@@ -9,13 +9,12 @@ use std::collections::VecDeque;
 use crate::limits::LEASE_AGES_MAX;
 use crate::time::Micros;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Ages {
     /// From the second `first` on; the first count is not 0.
     counts: VecDeque<u32>,
     first: u64,
-    /// Running leases that began earlier, or nobody knows when.
+    /// Running leases that began earlier, or at an unknown time.
     older: u64,
 }
 
@@ -35,7 +34,7 @@ fn second_of(begun: Micros) -> u64 {
 }
 
 impl Ages {
-    /// A lease began; 0 stands for a time that is not known.
+    /// A lease began; 0 for an unknown time.
     pub fn begin(&mut self, begun: Micros) {
         let second = second_of(begun);
         if second == 0 {
@@ -45,7 +44,7 @@ impl Ages {
         if self.counts.is_empty() {
             self.first = second;
         }
-        // The clock does not go back, but who tells of it may have been loaded from elsewhere.
+        // The clock does not go back, but a state may have been loaded from elsewhere.
         let Some(at) = second.checked_sub(self.first) else {
             self.older += 1;
             return;
@@ -87,7 +86,6 @@ impl Ages {
         }
     }
 
-    /// How many leases run.
     pub fn count(&self) -> u64 {
         self.older + self.counts.iter().map(|count| u64::from(*count)).sum::<u64>()
     }

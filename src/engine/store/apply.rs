@@ -8,7 +8,7 @@ use crate::engine::model::policy::Policy;
 use crate::engine::model::request::Side;
 use crate::engine::model::token;
 use crate::engine::store::jobs::policies::policy_bytes;
-use crate::engine::store::jobs::{Departed, JobIndex, Stage};
+use crate::engine::store::jobs::{Departed, JobIndex, JobStage};
 use crate::engine::store::memory::Footprint;
 use crate::engine::store::ready::side_of;
 use crate::engine::store::snapshot::record;
@@ -20,20 +20,20 @@ use crate::wheel::Peek;
 /// Levels of the wheel that the cursor enters on its way to a job whose slot was opened, and as many again.
 const FALL_STEPS: u32 = 16;
 
-/// What applying a fact left over, for whoever decided it.
+/// Results of applying a fact, for the deciding engine.
 #[derive(Debug, Default)]
 pub struct Applied {
     /// The job that was added.
     pub index: Option<JobIndex>,
-    /// The popped job, should it have to be put back. Boxed: moving it about in every reply to
+    /// The popped job, in case it must be put back. Boxed: moving it about in every reply to
     /// `apply` made ADD a tenth slower.
     pub gone: Option<Box<Departed>>,
 }
 
-/// What a sweep of a queue's delayed jobs came to.
+/// The result of sweeping a queue's delayed jobs.
 #[derive(Debug)]
 pub struct Swept {
-    /// The fact that is to be recorded: jobs have become ready.
+    /// The fact to record: jobs have become ready.
     pub due: Option<Fact<'static>>,
     /// A job that is due and expires; none is due; or the steps were used up.
     pub next: Peek,
@@ -115,7 +115,7 @@ impl Store {
                 self.send_to(queue, found(at), to, ended, at_ms);
             }
             Fact::Deleted { queue, .. } => {
-                let counted = self.jobs.get(found(at)).stage != Stage::Window;
+                let counted = self.jobs.get(found(at)).stage != JobStage::Window;
                 self.drop_job(queue, found(at), Millis(0), at_ms);
                 self.queue_mut(queue).totals.deleted += u64::from(counted);
             }
@@ -160,7 +160,7 @@ impl Store {
                 self.change_own(queue, |queue| queue.pauses = pauses);
                 self.release_schedules(queue);
             }
-            // Whoever reads the batch keeps it.
+            // The reader of the batch keeps it.
             Fact::At { .. } => return applied,
             Fact::Led { term, node, stall_from, stall_to, level } => {
                 let stall = Stall { from: stall_from, to: stall_to }.joined(self.leading.stall);
@@ -207,7 +207,7 @@ impl Store {
         index
     }
 
-    /// Stores a new job, with a hash of its id, which stands nowhere yet.
+    /// Stores a new job, with a hash of its id; it is in no place yet.
     pub(super) fn enter_job(
         &mut self,
         queue: QueueNo,
@@ -244,8 +244,8 @@ impl Store {
         all.filter(|one| db.is_none_or(|db| db == *one)).for_each(|db| self.flush(db));
     }
 
-    /// Lets delayed jobs of a queue that are due at `now` become ready, in `steps`, until one is met that
-    /// expires instead. `note` is told each before.
+    /// Lets delayed jobs of a queue that are due at `now` become ready, in `steps`, until one is met that expires expires
+    /// instead. `note` is called for each before.
     pub fn sweep_due(
         &mut self,
         now: Micros,
@@ -257,7 +257,7 @@ impl Store {
         let enters = queue.due_enters();
         let (place, mut count) = (queue.next_place(enters), 0);
         let next = loop {
-            let next = self.peek_due(number, Stage::Delayed, at, steps);
+            let next = self.peek_due(number, JobStage::Delayed, at, steps);
             let Peek::Due(index) = next else { break next };
             if self.expiry(index).is_some_and(|expiry| expiry <= at) {
                 break next;
@@ -289,7 +289,7 @@ impl Store {
         let (queue_ref, _, timers, _) = self.parts(queue);
         queue_ref.delayed.take(timers, index);
         queue_ref.version += 1;
-        self.count(queue, Stage::Delayed, index, -1);
+        self.count(queue, JobStage::Delayed, index, -1);
         let due = self.timers.due(index);
         self.make_ready(queue, index, enters, due, at);
     }
@@ -316,10 +316,10 @@ impl Store {
             self.count_bytes(queue, Footprint::of_history());
         }
         self.number = self.number.max(token.0);
-        self.jobs.get_mut(index).stage = Stage::Leased;
+        self.jobs.get_mut(index).stage = JobStage::Leased;
         self.ages.begin(now);
         self.arm_lease(queue, index, end, now.floor());
-        self.count(queue, Stage::Leased, index, 1);
+        self.count(queue, JobStage::Leased, index, 1);
     }
 
     fn note_delivery(&mut self, queue: QueueNo, index: JobIndex, on_time: bool, now: Micros) {
@@ -406,7 +406,7 @@ impl Store {
     fn end_lease(&mut self, queue: QueueNo, index: JobIndex, lost: bool, counted: bool) {
         self.detach(queue, index);
         let (history, _) = self.jobs.history_mut(index);
-        // What is not counted is not the job's or the consumer's doing, so it is no step of a row.
+        // An uncounted end is not caused by the job or the consumer, so it is not a step of a row.
         history.unanswered += u32::from(counted);
         history.attempt -= u32::from(!counted);
         history.bound = false;
@@ -421,7 +421,7 @@ impl Store {
         *totals += 1;
     }
 
-    /// Puts a job that stands nowhere to where its delivery sends it.
+    /// Puts a job without a place where its delivery sends it.
     fn send_to(
         &mut self,
         queue: QueueNo,

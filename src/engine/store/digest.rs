@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use ahash::AHasher;
 
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::jobs::{JobIndex, JobStage};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::schedules::{Schedule, Schedules};
 use crate::ids::ScheduleNo;
@@ -40,7 +40,7 @@ impl Store {
     }
 
     fn digest_queue(&self, queue: &Queue) -> u64 {
-        // What was purged is not there, however much of it is freed.
+        // Purged jobs do not count, however much of them is freed.
         let jobs = &self.jobs;
         let there = queue.table.iter().filter(|index| !queue.has_purged(jobs, *index));
         let jobs = there.map(|index| self.digest_job(index)).fold(0, u64::wrapping_add);
@@ -60,8 +60,8 @@ impl Store {
                 (history.lost, history.unanswered, history.bound, history.death, history.armed);
             (history.token, history.due, counts, more, &history.error)
         });
-        // Of a window the order is volatile: it is only compared with that of a purge.
-        let order = if job.stage == Stage::Window { 0 } else { job.order };
+        // The order of a window is volatile: it is only compared with that of a purge.
+        let order = if job.stage == JobStage::Window { 0 } else { job.order };
         let text = (jobs.id(index), jobs.body(index));
         let own = (text, job.added, order, job.priority, job.stage as u8);
         let armed = timers.is_armed(index).then(|| timers.due(index));

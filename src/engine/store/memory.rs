@@ -1,11 +1,11 @@
-//! What jobs take: memory, and room in a base file.
+//! Sizes of jobs: memory, and space in a base file.
 
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::store::jobs::bodies::stored_bytes;
-use crate::engine::store::jobs::{HISTORY_BYTES, History, JOB_BYTES, Job, Stage};
+use crate::engine::store::jobs::{HISTORY_BYTES, History, JOB_BYTES, Job, JobStage};
 use crate::engine::store::snapshot::record;
 
-/// What a job takes: bytes counted as memory, and bytes of its image in a base file.
+/// The size of a job: bytes counted as memory, and bytes of its image in a base file.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Footprint {
     pub(in crate::engine) bytes: u64,
@@ -13,12 +13,10 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Of a job.
     pub fn of(job: &Job, history: Option<&History>) -> Footprint {
         Footprint { bytes: job_bytes(job, history), image_bytes: record::job_bytes(job, history) }
     }
 
-    /// Adds another.
     pub fn add(&mut self, other: Footprint) {
         self.bytes += other.bytes;
         self.image_bytes += other.image_bytes;
@@ -35,36 +33,34 @@ impl Footprint {
         Footprint { bytes: 0, image_bytes }
     }
 
-    /// What a job takes more once it has a history.
+    /// The additional size of a job with a history.
     pub fn of_history() -> Footprint {
         Footprint { bytes: HISTORY_BYTES as u64, image_bytes: record::history_bytes() }
     }
 }
 
-/// What the jobs and windows of a queue take, by stage: all of one can then go at once.
+/// The sizes of the jobs and windows of a queue, by stage: all of one can then be removed at once.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Footprints([Footprint; 5]);
 
 impl Footprints {
-    /// Of the jobs in a state.
-    pub fn of_state(&self, state: State) -> Footprint {
+    pub fn of_state(&self, state: JobState) -> Footprint {
         self.0[state as usize]
     }
 
-    /// Of the jobs in this stage, or of the windows.
-    pub fn of(&mut self, stage: Stage) -> &mut Footprint {
-        let at = stage.state().map_or(State::ALL.len(), |state| state as usize);
+    /// The footprint of the jobs in this stage, or of the windows.
+    pub fn of(&mut self, stage: JobStage) -> &mut Footprint {
+        let at = stage.state().map_or(JobState::ALL.len(), |state| state as usize);
         &mut self.0[at]
     }
 }
 
-/// Bytes counted for a job.
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
     let history = history.map_or(0, |history| HISTORY_BYTES + text_bytes(history.error.as_deref()));
     (stored_bytes(job.data_bytes()) + JOB_BYTES + history) as u64
 }
 
-/// What the allocator holds for so many bytes: four sizes between a power of two and the next.
+/// The allocator's size for this many bytes: four sizes between a power of two and the next.
 pub fn allocated_bytes(bytes: usize) -> usize {
     let step = (bytes.max(1).next_power_of_two() / 8).max(16);
     bytes.next_multiple_of(step)

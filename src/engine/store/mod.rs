@@ -1,19 +1,19 @@
 //! The durable state of a partition: what a replay of the facts gives back.
 //!
-//! All fields are this room's alone, and two verbs change what is durable: [`Store::apply`] with a fact, and
-//! [`Store::sweep_due`], which lets jobs fall due and returns the fact that says so. (What sets back the clock,
-//! `lower.rs`, and what makes tokens void, `behind.rs`, are an operator's, and no engine runs then.) What is derived from the state, the queues' wake-ups,
-//! memory counts and the images of a base file among it, is kept here too, since it changes with it; so is what
-//! decisions note of a queue, its [`Aside`].
+//! All fields belong to this room, and two verbs change durable state: [`Store::apply`] with a fact, and
+//! [`Store::sweep_due`], which lets jobs fall due and returns the fact for it. (Setting back the clock, `lower.rs`, and
+//! voiding tokens, `behind.rs`, are for operators, while no engine runs.) Derived state, including the queues'
+//! wake-ups, memory counts and the images of a base file, is kept here too, because it changes with it; so are the
+//! decisions' notes about a queue, its [`Aside`].
 
 pub(super) mod ages;
 pub(super) mod apply;
-mod behind;
 mod digest;
 pub(super) mod jobs;
-mod lower;
 pub(super) mod memory;
+mod offline;
 pub(in crate::engine) mod pace;
+mod placing;
 mod prepare;
 pub(super) mod purged;
 pub(super) mod queue;
@@ -22,7 +22,6 @@ pub(super) mod ready;
 mod remains;
 pub(super) mod schedules;
 pub(super) mod snapshot;
-mod standing;
 mod tidy;
 mod view;
 
@@ -30,12 +29,12 @@ use std::collections::VecDeque;
 
 use crate::engine::model::leading::Leading;
 use crate::engine::model::policy::Policy;
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::model::settings::Settings;
 use crate::engine::store::ages::{Ages, Oldest};
 use crate::engine::store::jobs::hash::{Hasher, wide};
 use crate::engine::store::jobs::policies::Policies;
-use crate::engine::store::jobs::{HISTORY_BYTES, JobIndex, Jobs, Stage};
+use crate::engine::store::jobs::{HISTORY_BYTES, JobIndex, JobStage, Jobs};
 use crate::engine::store::memory::job_bytes;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::queues::{Database, bound_in, number_at, place_of};
@@ -48,17 +47,15 @@ use crate::wheel::list::Chunks;
 use crate::wheel::{Peek, Timers};
 use smallvec::SmallVec;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Store {
     jobs: Jobs,
     timers: Timers,
-    /// What ready orders and lists of dead letters are made of.
+    /// The parts of ready orders and lists of dead letters.
     chunks: Chunks,
     policies: Policies,
     databases: [Database; DATABASES as usize],
-    /// How many of them, from the first on, ever had a queue: what every turn asks of all need not look at
-    /// the 15 that hardly anybody uses.
+    /// How many databases, from the first on, ever had a queue: per-turn work skips the 15 that are rarely used.
     used_databases: usize,
     hasher: Hasher,
     /// Bytes counted for jobs and queues: follows from what there is, not from how it came about.
@@ -69,18 +66,17 @@ pub struct Store {
     leaving_bytes: u64,
     /// Bytes held for the id indexes of all queues, those included that are removed.
     index_bytes: usize,
-    /// Giving back what freed jobs leave behind. Volatile.
+    /// Returning memory of freed jobs. Volatile.
     tidying: Tidying,
     /// The greatest number used for a token or an id.
     number: u64,
-    /// Who leads, and whose leases could not be answered for meanwhile.
+    /// The leader, and the leases that could not be answered for meanwhile.
     leading: Leading,
     /// Removed queues that are not freed yet.
     graveyard: Graveyard,
     /// Removed queues that the running base file may still need.
     kept: Graveyard,
     bases: Bases,
-    /// Bytes of the images of all policies.
     policy_image_bytes: u64,
     /// Queues bound so far.
     births: u64,
@@ -93,13 +89,11 @@ pub struct Store {
     ages: Ages,
 }
 
-/// Steps of a budget that freeing a queue costs beside its jobs.
+/// Steps of a budget for freeing a queue, in addition to its jobs.
 const GRAVE_STEPS: u32 = 8;
 
-/// Where a job was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
-    /// The hash of its id.
     pub hash: u32,
     /// Its number; none if the id is free.
     pub index: Option<JobIndex>,
@@ -143,27 +137,24 @@ impl Store {
         }
     }
 
-    /// Jobs by number.
     pub fn jobs(&self) -> &Jobs {
         &self.jobs
     }
 
-    /// Their timers.
     pub fn timers(&self) -> &Timers {
         &self.timers
     }
 
-    /// What ready orders and lists of dead letters are made of.
+    /// The parts of ready orders and lists of dead letters.
     pub fn chunks(&self) -> &Chunks {
         &self.chunks
     }
 
-    /// Interned policies.
     pub fn policies(&self) -> &Policies {
         &self.policies
     }
 
-    /// A policy that no job uses and that is to be forgotten next, where more than `kept` fell out of use.
+    /// An unused policy to forget next, if more than `kept` are unused.
     pub fn forgettable_policy(&mut self, kept: usize) -> Option<PolicyNo> {
         self.policies.forgettable(kept)
     }
@@ -184,13 +175,13 @@ impl Store {
         self.number
     }
 
-    /// Who leads, and the stall that is not over.
+    /// The leader, and the stall that is not over.
     pub fn leading(&self) -> Leading {
         self.leading
     }
 
-    /// Bytes that jobs take more once all have been delivered, with so many new ones; or, looking no closer,
-    /// 0 if they are not more than `enough`.
+    /// Bytes that jobs take more once all have been delivered, with this many new ones; or, without exact counting, 0
+    /// if they are not more than `enough`.
     pub fn lease_bytes_to_come(&self, enough: u64, new: u64) -> u64 {
         let most = self.jobs.count() as u64 + new;
         if most * HISTORY_BYTES as u64 <= enough {
@@ -261,7 +252,7 @@ impl Store {
         Located { hash, index: self.locate_hashed(queue, hash, id) }
     }
 
-    /// The same of an id whose hash is known.
+    /// The same for an id with a known hash.
     fn locate_hashed(&self, queue: QueueNo, hash: u32, id: &[u8]) -> Option<JobIndex> {
         let of_queue = self.queue(queue);
         of_queue.table.find(wide(hash), |index| {
@@ -270,7 +261,7 @@ impl Store {
         })
     }
 
-    /// Where a job stands that is known by its number.
+    /// The place of a job known by its number.
     pub fn located(&self, index: JobIndex) -> Located {
         Located { hash: self.jobs.get(index).hash, index: Some(index) }
     }
@@ -281,10 +272,10 @@ impl Store {
 
     /// Whether this very lease is running.
     pub fn is_lease(&self, queue: QueueNo, index: JobIndex, token: Token) -> bool {
-        // Tokens never repeat, so a number used again for another job does not fool this; a queue
-        // that was removed is unbound or bound anew, without this job.
+        // Tokens never repeat, so a number reused for another job is noticed; a queue that was
+        // removed is unbound, or bound again without this job.
         let Some(queue) = self.bound_queue(queue) else { return false };
-        self.jobs.find(index).is_some_and(|job| job.stage == Stage::Leased)
+        self.jobs.find(index).is_some_and(|job| job.stage == JobStage::Leased)
             && self.jobs.history(index).is_some_and(|history| history.token == token.0)
             && self.is_indexed(queue, index)
     }
@@ -292,30 +283,28 @@ impl Store {
     /// The dead letter that has been one for the longest.
     pub fn oldest_dead(&self, queue: QueueNo) -> Option<JobIndex> {
         let queue = self.queue(queue);
-        let dead = queue.count(State::Dead) > 0;
+        let dead = queue.count(JobState::Dead) > 0;
         dead.then(|| queue.dead.front(&self.chunks)).flatten().map(|(index, _)| index)
     }
 
-    /// Whether the number stands in the queue's index.
+    /// Whether the queue's index has the number.
     pub fn is_indexed(&self, queue: &Queue, index: JobIndex) -> bool {
         let hash = wide(self.jobs.get(index).hash);
         let found = queue.table.find(hash, |other| other == index);
         found.is_some() && !queue.has_purged(&self.jobs, index)
     }
 
-    /// The job's policy.
     pub fn policy(&self, index: JobIndex) -> &Policy {
         self.policies.get(self.jobs.policy(index))
     }
 
-    /// The job's due time.
     pub fn due(&self, index: JobIndex) -> Millis {
         if let Some(history) = self.jobs.history(index) {
             return history.due;
         }
         let timer = self.timers.due(index);
         let job = self.jobs.get(index);
-        if job.stage == Stage::Ready && self.timers.is_armed(index) {
+        if job.stage == JobStage::Ready && self.timers.is_armed(index) {
             // The timer of a ready job is its expiry, which is its due time plus its TTL.
             return Millis(timer.0 - self.policies.get(job.policy()).ttl_ms);
         }
@@ -329,9 +318,8 @@ impl Store {
         (ttl_ms > 0 && !delivered).then(|| self.due(index).plus(ttl_ms))
     }
 
-    /// The earliest due time among a queue's ready jobs. Jobs become ready in the order of their due
-    /// times (but for pushes amid a sweep, which are in nobody's way for long), so the oldest is among
-    /// those that entered first: at most forty.
+    /// The earliest due time among a queue's ready jobs. Jobs become ready in the order of their due times (except for
+    /// pushes during a sweep, which soon leave), so the oldest is among those that entered first: at most forty.
     pub fn oldest_ready_due(&self, queue: &Queue) -> Option<Millis> {
         queue.ready.earliest(&self.chunks).map(|index| self.due(index)).min()
     }
@@ -340,7 +328,7 @@ impl Store {
     pub fn peek_due(
         &mut self,
         number: QueueNo,
-        stage: Stage,
+        stage: JobStage,
         now: Millis,
         steps: &mut u32,
     ) -> Peek {
@@ -371,7 +359,7 @@ impl Store {
         !self.graveyard.is_empty() || !self.purging.is_empty()
     }
 
-    /// When memory is to be tidied up: removed jobs freed, or the others moved closer together.
+    /// When to tidy memory: free removed jobs, or move the others closer together.
     pub fn next_tidying(&self) -> Option<Millis> {
         if self.has_graves() { Some(Millis(0)) } else { self.next_moving() }
     }
@@ -403,7 +391,7 @@ impl Store {
         true
     }
 
-    /// Frees a job that stands nowhere any more.
+    /// Frees a job that is in no place any more.
     fn free_job(&mut self, index: JobIndex) {
         let Store { policies, bytes, job_bytes, ages, jobs, .. } = self;
         Freed { policies, bytes, job_bytes, ages }.free(jobs, index);
@@ -434,7 +422,7 @@ impl Store {
     }
 }
 
-/// What a job that is freed gives back.
+/// The parts of a freed job.
 struct Freed<'a> {
     policies: &'a mut Policies,
     bytes: &'a mut u64,
@@ -446,7 +434,7 @@ impl Freed<'_> {
     fn free(&mut self, jobs: &mut Jobs, index: JobIndex) {
         let (job, history) = jobs.take(index);
         // A lease that was removed or purged counts for the age of the oldest one until here.
-        if job.stage == Stage::Leased {
+        if job.stage == JobStage::Leased {
             self.ages.end(history.as_ref().map_or(Micros(0), |history| history.begun));
         }
         let footprint = job_bytes(&job, history.as_ref());

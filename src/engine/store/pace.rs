@@ -1,28 +1,24 @@
-//! What a queue's settings and pauses leave open: whether a job may be taken from it now, and
-//! whether one may be added. Consulted only when deciding.
+//! How a queue's rate is kept. Read only when deciding.
 //!
-//! A rate of R deliveries in any 1,000 ms is kept by one instant, the *theoretical* one of the next
-//! delivery: each delivery moves it on by a step, and none may come earlier than [`EARLY_US`] before
-//! it. So who is woken late, or only in whole milliseconds, catches up, up to that span, and the step
-//! makes good for it:
+//! A rate of R deliveries in any 1,000 ms is kept by one instant, the *theoretical* one of the next delivery: each
+//! delivery moves it on by a step, and none may come earlier than [`EARLY_US`] before it. So a late wake-up, or one in
+//! whole milliseconds only, catches up within that span, and the step compensates for it:
 //!
 //! ```text
 //! step = (1 s + EARLY) / R       n deliveries within less than 1 s: (n − 1) step − EARLY < 1 s, so n ≤ R
 //! R = 1,000: a step of 1,005 µs; after a pause 5 at once, then one every 1,005 µs: 995 in a second
 //! ```
 
-use crate::engine::model::request::State;
-use crate::engine::store::queue::Queue;
 use crate::time::Micros;
 
-/// By how much a delivery may come before its theoretical instant, µs. What is lost by late wake-ups
-/// up to this is made up for; it costs as large a part of a second of the rate, half a percent.
+/// How early a delivery may come before its theoretical instant, µs. Late wake-ups up to this are compensated; it costs
+/// as large a part of a second of the rate, half a percent.
 const EARLY_US: u128 = 5_000;
 
 const SECOND_US: u128 = 1_000_000;
 const NANOS: u128 = 1_000;
 
-/// How far a queue's deliveries have used up its rate. Volatile: it begins anew with the process.
+/// How much of its rate a queue has used. Volatile: it starts again with the process.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Pace {
     /// The theoretical instant of the next delivery, ns: whole µs would lose rates near a million.
@@ -31,8 +27,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Of a rate that takes the place of another one at `now`. What the other one counted gives nothing back: also
-    /// not in this very µs.
+    /// The pace of a rate that replaces another one at `now`. Deliveries counted by the other one are not given back:
+    /// not even in this very µs.
     pub(in crate::engine) fn begun(now: Micros) -> Pace {
         Pace { next_ns: 0, last: Micros(now.0 + 1) }
     }
@@ -59,34 +55,4 @@ impl Pace {
 
 fn step_ns(rate: u32) -> u128 {
     ((SECOND_US + EARLY_US) * NANOS).div_ceil(u128::from(rate))
-}
-
-impl Queue {
-    /// The rate, if one is set.
-    pub(in crate::engine) fn rate(&self) -> Option<u32> {
-        self.settings.as_ref()?.rate.filter(|rate| *rate > 0)
-    }
-
-    pub(in crate::engine) fn max_leased(&self) -> Option<u64> {
-        self.settings.as_ref()?.max_leased.filter(|max| *max > 0)
-    }
-
-    /// How many dead jobs it keeps.
-    pub fn dead_max(&self) -> u64 {
-        let own = self.settings.as_ref().and_then(|settings| settings.dead_max);
-        own.unwrap_or(crate::limits::DEAD_COUNT_DEFAULT)
-    }
-
-    /// Whether anything set could keep its ready jobs from being taken.
-    pub fn could_throttle(&self) -> bool {
-        self.pauses.out != Default::default()
-            || self.max_leased().is_some()
-            || self.rate().is_some()
-    }
-
-    /// Whether its ready jobs may be taken at `now`, as far as pauses and the number of leases go.
-    pub(in crate::engine) fn gives(&self, now: Micros) -> bool {
-        !self.pauses.out.is_on(now)
-            && self.max_leased().is_none_or(|max| self.count(State::Leased) < max)
-    }
 }

@@ -1,5 +1,5 @@
-//! What a fact needs before it can be applied in few steps. Whoever decided it had done this in slices of turns of
-//! its own, of which nothing is recorded; whoever only applies does it in slices before the fact.
+//! The work that a fact needs before it can be applied in few steps. The deciding engine had done this in slices of
+//! turns of its own, of which nothing is recorded; an engine that only applies does it in slices before the fact.
 //!
 //! ```text
 //! Due              the slots in which its jobs stand are opened: one of 65 s may hold millions
@@ -25,7 +25,8 @@ impl Store {
         }
     }
 
-    /// Frees removed queues until no job uses the policy: who decided to forget it saw no user.
+    /// Frees removed queues until no job uses the policy: the engine that decided to forget it saw
+    /// no user.
     fn free_users(&mut self, number: PolicyNo, steps: &mut u32) -> bool {
         while self.policies.users(number) > 0 {
             if *steps == 0 {

@@ -1,10 +1,9 @@
-//! What was purged and is not freed yet: all jobs of a queue that are in some states are gone at once, with
-//! one fact; their memory is freed in slices.
+//! Purged jobs that are not freed yet: all jobs of a queue in some states are removed at once, with one fact; their
+//! memory is freed in slices.
 //!
-//! The wheels, orders and lists that hold the jobs are moved into a *part* as they stand, in O(1), and
-//! the queue goes on with empty ones. Until a part is freed its jobs are still in the id index, beside
-//! new ones of the same ids, and their timers in the wheel of expiries and retentions. *Floors* tell
-//! them from the others:
+//! The wheels, orders and lists that hold the jobs are moved into a *part* as they are, in O(1), and the queue
+//! continues with empty ones. Until a part is freed its jobs are still in the id index, next to new ones of the same
+//! ids, and their timers in the wheel of expiries and retentions. *Floors* tell them from the others:
 //!
 //! ```text
 //! delayed, dead   the sequence in which they were armed or died is below the floor
@@ -26,7 +25,7 @@ use smallvec::SmallVec;
 use crate::engine::model::request::{Purge, Side};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::wide;
-use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
+use crate::engine::store::jobs::{JobIndex, JobStage, Jobs};
 use crate::engine::store::memory::Footprint;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::ReadyOrder;
@@ -38,16 +37,17 @@ use crate::wheel::{Timers, Wheel};
 const WINDOWS_STEP: u32 = 64;
 
 /// In the order of [`State::ALL`].
-const STAGES: [Stage; 4] = [Stage::Delayed, Stage::Ready, Stage::Leased, Stage::Dead];
+const STAGES: [JobStage; 4] =
+    [JobStage::Delayed, JobStage::Ready, JobStage::Leased, JobStage::Dead];
 
-/// What was purged of a queue and is not freed yet.
+/// Purged jobs of a queue that are not freed yet.
 #[derive(Default, Debug)]
 pub struct Purging {
     floors: Floors,
     /// The floors as they were when the base file with number `base` was begun.
     floors_before: Floors,
     base: u32,
-    parts: VecDeque<Part>,
+    parts: VecDeque<PurgedPart>,
 }
 
 /// Below these, jobs are purged.
@@ -60,9 +60,8 @@ struct Floors {
     ready: Option<(i64, i64)>,
 }
 
-/// What one purge took.
 #[derive(Default, Debug)]
-struct Part {
+struct PurgedPart {
     delayed: Wheel,
     leases: Wheel,
     ready: ReadyOrder,
@@ -77,19 +76,20 @@ impl Floors {
     fn cover(&self, jobs: &Jobs, index: JobIndex) -> bool {
         let job = jobs.get(index);
         match job.stage {
-            Stage::Delayed => job.order < self.delayed,
-            Stage::Dead => job.order < self.dead,
-            Stage::Window => job.order < self.windows,
-            Stage::Ready => self.ready.is_some_and(|(lo, hi)| (lo..=hi).contains(&job.order)),
-            Stage::Leased => jobs.history(index).is_some_and(|history| history.armed < self.leased),
-            Stage::Vacant => false,
+            JobStage::Delayed => job.order < self.delayed,
+            JobStage::Dead => job.order < self.dead,
+            JobStage::Window => job.order < self.windows,
+            JobStage::Ready => self.ready.is_some_and(|(lo, hi)| (lo..=hi).contains(&job.order)),
+            JobStage::Leased => {
+                jobs.history(index).is_some_and(|history| history.armed < self.leased)
+            }
+            JobStage::Vacant => false,
         }
     }
 }
 
 impl Queue {
-    /// Frees up to `budget` jobs of a queue that was removed; true when none is left. `free` is told each
-    /// job once.
+    /// Frees up to `budget` jobs of a removed queue; true when none is left. `free` is called once for each job.
     pub(super) fn free_slice(
         &mut self,
         timers: &mut Timers,
@@ -103,7 +103,7 @@ impl Queue {
         }
         // Windows stand in this wheel alone; ready and dead jobs are freed where they stand in order.
         let done = self.ends.clear_slice(timers, budget, |index| {
-            if jobs.get(index).stage == Stage::Window {
+            if jobs.get(index).stage == JobStage::Window {
                 free(jobs, index);
             }
         });
@@ -115,7 +115,13 @@ impl Queue {
         if std::mem::take(&mut self.jobs) > 0 {
             let (delayed, leases) = (self.delayed.take_all(), self.leases.take_all());
             let (ready, dead) = (self.ready.take_all(), std::mem::take(&mut self.dead));
-            purging.parts.push_back(Part { delayed, leases, ready, dead, ..Part::default() });
+            purging.parts.push_back(PurgedPart {
+                delayed,
+                leases,
+                ready,
+                dead,
+                ..PurgedPart::default()
+            });
         }
         while let Some(part) = purging.parts.front_mut() {
             loop {
@@ -135,7 +141,7 @@ impl Queue {
     }
 }
 
-impl Part {
+impl PurgedPart {
     /// Takes out some jobs, at most `max`; none when none is left but windows.
     fn take_batch(
         &mut self,
@@ -163,7 +169,6 @@ impl Part {
 }
 
 impl Queue {
-    /// Whether a job or window in the id index was purged.
     #[inline]
     pub fn has_purged(&self, jobs: &Jobs, index: JobIndex) -> bool {
         let Some(purging) = &self.purging else { return false };
@@ -189,7 +194,7 @@ impl Queue {
 }
 
 impl Store {
-    /// Removes all jobs of some states at once; tells how many.
+    /// Removes all jobs of some states at once; returns how many.
     pub(super) fn purge(&mut self, number: QueueNo, purge: Purge) -> u64 {
         let base = if self.bases.is_running() { self.bases.number() } else { 0 };
         let (queue, ..) = self.parts(number);
@@ -201,7 +206,8 @@ impl Store {
         if base != 0 && purging.base != base {
             (purging.base, purging.floors_before) = (base, purging.floors);
         }
-        let (floors, mut part) = (&mut purging.floors, Part { base, ..Part::default() });
+        let (floors, mut part) =
+            (&mut purging.floors, PurgedPart { base, ..PurgedPart::default() });
         let [delayed, ready, leased, dead] = purge.states;
         if delayed {
             (part.delayed, floors.delayed) = (queue.delayed.take_all(), floor);
@@ -225,7 +231,7 @@ impl Store {
         self.uncount(number, purge)
     }
 
-    /// What is purged is counted no more, but for the memory that it still holds.
+    /// Purged jobs are no longer counted, except for the memory that they still use.
     fn uncount(&mut self, number: QueueNo, purge: Purge) -> u64 {
         let queue = self.queue_mut(number);
         let (existed, mut counts, mut gone) = (queue.exists(), [0; 4], Footprint::default());
@@ -237,7 +243,7 @@ impl Store {
         }
         if purge.windows {
             queue.windows = 0;
-            gone.add(std::mem::take(queue.footprints.of(Stage::Window)));
+            gone.add(std::mem::take(queue.footprints.of(JobStage::Window)));
         }
         let removed: u64 = counts.iter().sum();
         queue.jobs -= removed;
@@ -284,7 +290,7 @@ impl Store {
     fn free_part(
         &mut self,
         number: QueueNo,
-        part: &mut Part,
+        part: &mut PurgedPart,
         floors: &Floors,
         budget: &mut u32,
     ) -> bool {
@@ -298,7 +304,7 @@ impl Store {
                 let (jobs, queue) = (&self.jobs, self.queue(number));
                 let hash_of = |index| wide(jobs.get(index).hash);
                 let next = queue.table.scan(cursor, steps as usize, hash_of, |index| {
-                    let window = jobs.get(index).stage == Stage::Window;
+                    let window = jobs.get(index).stage == JobStage::Window;
                     if window && floors.cover(jobs, index) {
                         batch.push(index);
                     }
@@ -330,7 +336,7 @@ impl Store {
         let base = self.bases.number();
         let running = self.bases.is_running();
         let needed = running && !self.queue(number).purged_before(&self.jobs, index, base);
-        if self.jobs.get(index).stage == Stage::Window {
+        if self.jobs.get(index).stage == JobStage::Window {
             return self.free_one(number, index, needed);
         }
         // Its due time goes with its timer.

@@ -2,25 +2,25 @@
 
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings, Side};
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::model::stats::Totals;
-use crate::engine::store::jobs::Stage;
-use crate::engine::store::jobs::index::Table;
+use crate::engine::store::jobs::JobStage;
+use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::memory::Footprints;
 use crate::engine::store::pace::Pace;
 use crate::engine::store::purged::Purging;
 use crate::engine::store::ready::{ReadyOrder, TAIL_PLACE_MIN};
 use crate::engine::store::schedules::Schedules;
 use crate::ids::{Db, QueueNo};
-use crate::time::Millis;
+use crate::limits::DEAD_COUNT_DEFAULT;
+use crate::time::{Micros, Millis};
 use crate::wheel::Wheel;
 use crate::wheel::list::List;
 
-/// Bytes counted for a queue beside its name and its jobs.
+/// Bytes counted for a queue in addition to its name and its jobs.
 pub const QUEUE_BYTES: u64 = size_of::<Queue>() as u64 + 320;
 
-/// A queue.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct Queue {
     // Durable: equal after a replay of the facts.
     pub number: QueueNo,
@@ -41,18 +41,17 @@ pub struct Queue {
     pub last_place: i64,
     /// The least place given so far; 1 until one was given at the head.
     pub first_place: i64,
-    /// What is set for it; none when nothing is.
+    /// The queue's settings; none without any.
     pub settings: Option<Box<QueueSettings>>,
-    /// Whether it is paused.
     pub pauses: Pauses,
-    /// What makes jobs again and again; none when nothing does or did.
+    /// The schedules; none if there are none and never were.
     pub schedules: Option<Box<Schedules>>,
     /// When a fact last named the queue.
     pub used: Millis,
 
     // Where the jobs are: follows from them.
     /// Jobs and windows by id.
-    pub table: Table,
+    pub table: SlabIndex,
     /// Delayed jobs by due time.
     pub delayed: Wheel,
     /// Leased jobs by the end of their lease.
@@ -66,18 +65,18 @@ pub struct Queue {
     /// A client has chosen an id of the length of server-made ones, so that a new number's id may
     /// be taken. Without it there is nothing to look up.
     pub generated_form: bool,
-    /// What was purged and is not freed yet.
+    /// Purged jobs that are not freed yet.
     pub purging: Option<Box<Purging>>,
     /// Bytes counted for jobs and windows.
     pub bytes: u64,
-    /// Of its own bytes, those that give way when memory is short: all while it has only totals.
+    /// The part of its own bytes that is freed when memory is short: all while it has only totals.
     pub spare_bytes: u64,
-    /// What they take, by stage.
+    /// Their sizes, by stage.
     pub footprints: Footprints,
     /// When it has due work next; none is `NEVER`. Its timer in the partition's wheel is this or
     /// `opening`, whichever is earlier.
     pub wake: Millis,
-    /// When slots of its delayed jobs are to be opened ahead of their time; none is `NEVER`.
+    /// When slots of its delayed jobs must be opened early; `NEVER` for none.
     pub opening: Millis,
     /// A setting or a pause may keep its ready jobs from being taken.
     pub throttles: bool,
@@ -97,35 +96,33 @@ pub struct Queue {
     pub walked: u32,
     /// It is in the list of queues without a job, and may have one again.
     pub idle: bool,
-    /// What decisions note of it.
+    /// The decisions' notes about it.
     pub aside: Aside,
     /// The lists of theirs that it is in. Apart from the others, where it takes no room.
     pub marks: Marks,
 }
 
-/// Lists that a queue is in.
 #[derive(Default, Debug)]
 pub struct Marks {
-    /// Of queues whose jobs became ready in this step.
+    /// For queues whose jobs became ready in this step.
     pub touched: bool,
-    /// Of queues with due work.
+    /// For queues with due work.
     pub sweeping: bool,
 }
 
-/// What decisions note of a queue, beside the state.
+/// Volatile notes about a queue, apart from the state.
 #[derive(Default, Debug)]
 pub struct Aside {
-    /// Who waits for its jobs: the number of a line.
+    /// Its waiting clients: the number of a line.
     pub line: Option<u32>,
     /// The places that were given before this step.
     pub earlier: EarlierPlaces,
-    /// What its deliveries have used up of its rate.
+    /// Its use of its rate.
     pub pace: Pace,
     /// Hand-offs since the start that went back.
     pub returned: u64,
 }
 
-/// Places that were given in earlier steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EarlierPlaces {
     first: i64,
@@ -133,7 +130,6 @@ pub struct EarlierPlaces {
 }
 
 impl EarlierPlaces {
-    /// All places.
     pub const ALL: EarlierPlaces = EarlierPlaces { first: i64::MIN, last: i64::MAX };
 
     /// A place is given, at the tail or at the head.
@@ -145,7 +141,6 @@ impl EarlierPlaces {
         }
     }
 
-    /// Whether a place was given in an earlier step.
     pub fn contains(self, place: i64) -> bool {
         (self.first..=self.last).contains(&place)
     }
@@ -161,47 +156,16 @@ impl Default for EarlierPlaces {
 pub const NEVER: Millis = Millis(u64::MAX);
 
 impl Queue {
-    /// An empty queue.
     pub fn new(number: QueueNo, db: Db, name: &[u8], born: u64) -> Queue {
         Queue {
             number,
             db,
             name: name.into(),
-            counts: [0; 4],
-            jobs: 0,
-            windows: 0,
-            totals: Totals::default(),
-            lateness: None,
-            sequence: 0,
-            last_place: 0,
             first_place: 1,
-            settings: None,
-            pauses: Pauses::default(),
-            schedules: None,
-            used: Millis(0),
-            table: Table::default(),
-            delayed: Wheel::new(),
-            leases: Wheel::new(),
-            ends: Wheel::new(),
-            ready: ReadyOrder::default(),
-            dead: List::new(),
-            purging: None,
-            generated_form: false,
-            bytes: 0,
-            spare_bytes: 0,
-            footprints: Footprints::default(),
             wake: NEVER,
             opening: NEVER,
-            throttles: false,
             born,
-            version: 0,
-            wake_key: 0,
-            image_bytes: 0,
-            imaged: 0,
-            walked: 0,
-            idle: false,
-            aside: Aside::default(),
-            marks: Marks::default(),
+            ..Queue::default()
         }
     }
 
@@ -216,15 +180,14 @@ impl Queue {
         !self.exists() && self.windows == 0
     }
 
-    /// Bytes counted for the queue beside its jobs.
+    /// Bytes counted for the queue in addition to its jobs.
     pub fn own_bytes(&self) -> u64 {
         let settings = self.settings.as_ref().map_or(0, |settings| settings.memory_bytes());
         let schedules = self.schedules.as_ref().map_or(0, |all| all.memory_bytes());
         QUEUE_BYTES + self.name.len() as u64 + settings + schedules
     }
 
-    /// Jobs in a state.
-    pub fn count(&self, state: State) -> u64 {
+    pub fn count(&self, state: JobState) -> u64 {
         self.counts[state as usize]
     }
 
@@ -241,7 +204,6 @@ impl Queue {
         }
     }
 
-    /// The next place to be given.
     pub fn next_place(&self, enters: Side) -> i64 {
         match enters {
             Side::Right => self.last_place + 1,
@@ -250,12 +212,42 @@ impl Queue {
     }
 
     /// The wheel that holds the timer of a job in this stage.
-    pub fn wheel(&mut self, stage: Stage) -> &mut Wheel {
+    pub fn wheel(&mut self, stage: JobStage) -> &mut Wheel {
         match stage {
-            Stage::Delayed => &mut self.delayed,
-            Stage::Leased => &mut self.leases,
-            Stage::Ready | Stage::Dead | Stage::Window => &mut self.ends,
-            Stage::Vacant => unreachable!("a vacant number has no timer"),
+            JobStage::Delayed => &mut self.delayed,
+            JobStage::Leased => &mut self.leases,
+            JobStage::Ready | JobStage::Dead | JobStage::Window => &mut self.ends,
+            JobStage::Vacant => unreachable!("a vacant number has no timer"),
         }
+    }
+}
+
+/// The effect of its settings and pauses, read only when deciding.
+impl Queue {
+    /// The rate, if one is set.
+    pub(in crate::engine) fn rate(&self) -> Option<u32> {
+        self.settings.as_ref()?.rate.filter(|rate| *rate > 0)
+    }
+
+    pub(in crate::engine) fn max_leased(&self) -> Option<u64> {
+        self.settings.as_ref()?.max_leased.filter(|max| *max > 0)
+    }
+
+    pub fn dead_max(&self) -> u64 {
+        let own = self.settings.as_ref().and_then(|settings| settings.dead_max);
+        own.unwrap_or(DEAD_COUNT_DEFAULT)
+    }
+
+    /// Whether anything set could keep its ready jobs from being taken.
+    pub fn could_throttle(&self) -> bool {
+        self.pauses.out != Default::default()
+            || self.max_leased().is_some()
+            || self.rate().is_some()
+    }
+
+    /// Whether its ready jobs may be taken at `now`, as far as pauses and the number of leases go.
+    pub(in crate::engine) fn gives(&self, now: Micros) -> bool {
+        !self.pauses.out.is_on(now)
+            && self.max_leased().is_none_or(|max| self.count(JobState::Leased) < max)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::{Hasher, wide};
-use crate::engine::store::jobs::index::Table;
+use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::jobs::slots::Slots;
 use crate::engine::store::queue::{Aside, Marks, NEVER, Queue};
 use crate::engine::store::snapshot::record;
@@ -20,26 +20,24 @@ pub(super) struct Database {
     /// By the part of their number that [`place_of`] gives.
     pub(super) queues: Slots<Box<Queue>>,
     /// Queue numbers by name.
-    names: Table,
+    names: SlabIndex,
     /// One timer per queue, for its next wake-up.
     wakes: Timers,
-    /// The places behind their keys. Keys of their own, so that one high number costs no cells for
-    /// all the numbers below.
+    /// Places by key. They have keys of their own, so that one high number needs no cells for all
+    /// the numbers below.
     wake_keys: Pool<u32, 1024>,
     wake_wheel: Wheel,
     /// Bytes of the images of all queues and their jobs in a base file.
     pub(super) image_bytes: u64,
-    /// What its queues have that gives way when memory is short, bytes.
+    /// The part of its queues that is freed when memory is short, bytes.
     spare_bytes: u64,
-    /// How many queues exist.
     pub(super) existing: u64,
     /// Jobs by state.
     pub(super) counts: [u64; 4],
     /// Active, paused and done schedules.
     pub(super) schedules: [u64; 3],
-    /// Schedules whose occurrences are held.
     pub(super) schedules_held: u64,
-    /// When something is to be done about the schedules of a queue, and of which.
+    /// When work on the schedules of a queue is due, and on which.
     pub(super) schedule_wakes: BTreeSet<(Millis, QueueNo)>,
     /// Queues that lost their last job; some may have one again or be removed.
     idle: BTreeSet<Idle>,
@@ -55,7 +53,7 @@ pub struct Idle {
     born: u64,
 }
 
-/// A queue's number tells its database and its place there.
+/// A queue's number contains its database and its place there.
 pub(super) fn place_of(number: QueueNo) -> (usize, u32) {
     let databases = u32::from(DATABASES);
     ((number.0 % databases) as usize, number.0 / databases)
@@ -67,7 +65,6 @@ pub(super) fn number_at(db: usize, place: u32) -> QueueNo {
 }
 
 impl Store {
-    /// The number of the queue with this name.
     pub fn queue_no(&self, db: Db, name: &[u8]) -> Option<QueueNo> {
         let hash = self.hasher.name(name);
         let found = self.database(db).names.find(wide(hash), |number| {
@@ -76,12 +73,12 @@ impl Store {
         found.map(QueueNo)
     }
 
-    /// The queue behind a number that is bound.
+    /// The queue with a bound number.
     pub fn queue(&self, number: QueueNo) -> &Queue {
         self.bound_queue(number).expect("the queue's number is bound")
     }
 
-    /// What is volatile of a queue, to change.
+    /// The volatile part of a queue, to change.
     pub fn aside_mut(&mut self, number: QueueNo) -> &mut Aside {
         &mut self.queue_mut(number).aside
     }
@@ -95,13 +92,12 @@ impl Store {
         bound_in(&mut self.databases, number)
     }
 
-    /// The queue behind a number, if it is bound.
+    /// The queue with a number, if it is bound.
     pub fn bound_queue(&self, number: QueueNo) -> Option<&Queue> {
         let (db, place) = place_of(number);
         self.databases[db].queues.get(place).map(|queue| &**queue)
     }
 
-    /// All bound queues.
     pub fn queues(&self) -> impl Iterator<Item = &Queue> {
         self.databases.iter().flat_map(|database| database.queues.iter().map(|(_, queue)| &**queue))
     }
@@ -124,12 +120,10 @@ impl Store {
         &mut self.databases[usize::from(db.0)]
     }
 
-    /// How many queues of a database exist.
     pub fn existing_in(&self, db: Db) -> u64 {
         self.database(db).existing
     }
 
-    /// How many queues exist in each database.
     pub fn existing(&self) -> [u64; DATABASES as usize] {
         std::array::from_fn(|db| self.databases[db].existing)
     }
@@ -139,7 +133,6 @@ impl Store {
         self.database(db).queues.len()
     }
 
-    /// Jobs of a database, or of all.
     pub fn job_count(&self, db: Option<Db>) -> u64 {
         match db {
             Some(db) => self.database(db).counts.iter().sum(),
@@ -156,7 +149,7 @@ impl Store {
         })
     }
 
-    /// Visits the numbers of queues of a database as [`Table::scan`] does.
+    /// Visits the numbers of queues of a database as [`SlabIndex::scan`] does.
     pub fn scan_queues<'s>(
         &'s self,
         db: Db,
@@ -169,13 +162,12 @@ impl Store {
         names.scan(cursor, count, hash_of, |number| visit(self.queue(QueueNo(number))))
     }
 
-    /// When the next queue has something to do.
     pub fn next_wakeup(&self) -> Option<Millis> {
         let wakeups = self.used().iter().map(|db| db.wake_wheel.next_wakeup(&db.wakes));
         wakeups.flatten().min()
     }
 
-    /// Takes a queue whose wake-up has come; none when there is none or the budget is used up.
+    /// Takes a queue whose wake-up has come; none without one, or if the budget is used up.
     pub fn woken(&mut self, now: Millis, budget: &mut u32) -> Option<QueueNo> {
         for (db, database) in self.databases[..self.used_databases].iter_mut().enumerate() {
             let Database { wakes, wake_keys, wake_wheel, .. } = database;
@@ -271,8 +263,8 @@ impl Store {
         self.used().iter().map(|database| database.spare_bytes).sum()
     }
 
-    /// Changes what a queue has beside its jobs (settings, pauses, the first place), with all that
-    /// follows from it.
+    /// Changes the data of a queue other than its jobs (settings, pauses, the first place), with
+    /// all consequences.
     pub(super) fn change_own(&mut self, number: QueueNo, change: impl FnOnce(&mut Queue)) {
         let (db, place) = place_of(number);
         let Database { queues, existing, image_bytes, .. } = &mut self.databases[db];
@@ -360,7 +352,6 @@ impl Store {
         }
     }
 
-    /// How many queues are noted as idle.
     pub fn idle_count(&self) -> usize {
         self.databases.iter().map(|database| database.idle.len()).sum()
     }
@@ -371,13 +362,12 @@ impl Store {
         first.min().copied()
     }
 
-    /// Whether it is still the queue that was noted.
     pub fn is_bound(&self, idle: Idle) -> bool {
         self.bound_queue(idle.queue).is_some_and(|queue| queue.born == idle.born)
     }
 
-    /// Takes the one that [`Store::first_idle`] told off the list, and gives the queue if it has no
-    /// job now and nothing happened to it since; one that was used later is noted anew.
+    /// Takes the queue that [`Store::first_idle`] returned off the list, and returns it if it has
+    /// no job and was not used since; a queue that was used later is listed again.
     pub fn take_idle(&mut self, idle: Idle) -> Option<&Queue> {
         self.databases[place_of(idle.queue).0].idle.remove(&idle);
         self.bound_queue(idle.queue).filter(|queue| queue.born == idle.born)?;

@@ -20,7 +20,6 @@ pub struct Graveyard {
 }
 
 impl Graveyard {
-    /// Adds a queue.
     pub fn put(&mut self, queue: Box<Queue>) {
         self.graves.push_back(queue);
     }
@@ -58,14 +57,13 @@ impl Graveyard {
         true
     }
 
-    /// Adds all of another graveyard.
     pub fn put_graveyard(&mut self, other: Graveyard) {
         if !other.is_empty() {
             self.others.push(other);
         }
     }
 
-    /// Whether there is none.
+    /// Whether the secret is empty.
     pub fn is_empty(&self) -> bool {
         let queues = self.graves.is_empty() && self.flushed.is_empty();
         queues && self.others.is_empty() && self.wakes.is_empty()

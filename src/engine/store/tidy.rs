@@ -1,8 +1,8 @@
-//! Giving back what freed jobs leave behind.
+//! Returning memory of freed jobs.
 //!
-//! Everything that jobs are made of stands in blocks and pages of many: one goes back when nothing in it is
-//! in use, and of what a wave of jobs leaves hardly any is. So jobs are moved together, in slices and in two
-//! passes of their own, each when a tenth of what it is about could be given back:
+//! Everything that jobs consist of is in blocks and pages of many: one is returned when nothing in it is in use, and
+//! after a wave of jobs hardly any is empty. So jobs are moved together, in slices and in two separate passes, each
+//! when a tenth of its memory could be returned:
 //!
 //! ```text
 //! data      by number: ids and bodies to lower pages                                    (`Jobs::move_data`)
@@ -18,26 +18,27 @@
 //! used again by the next, and jobs that are taken in the order in which they came leave nothing. Near the limit
 //! they begin at once.
 //!
-//! A job's number is known to the index of its queue, to its timer, to the list it stands in and to a base
-//! file that is being written; all of them are told. A reply that is not on its way yet and a connection
-//! with BOUND leases know the numbers of leased jobs, so these stay where they are.
+//! A job's number is known to the index of its queue, to its timer, to its list and to a base file that is being
+//! written; all of them are updated. An unsent reply and a connection with BOUND leases know the numbers of leased
+//! jobs, so these stay where they are.
 //!
-//! What a pass could not give back, as it moved hardly any job, does not begin the next one.
+//! Memory that a pass could not return, because it moved hardly any job, does not begin the next
+//! one.
 
 use std::cell::Cell;
 
 use crate::engine::store::jobs::hash::wide;
-use crate::engine::store::jobs::{JOBS_PER_BLOCK, JobIndex, Stage};
+use crate::engine::store::jobs::{JOBS_PER_BLOCK, JobIndex, JobStage};
 use crate::engine::store::{Store, bound_in, number_at};
 use crate::ids::{DATABASES, QueueNo};
 use crate::limits;
 use crate::time::Millis;
 use crate::wheel::Timers;
 
-/// Bytes of the id index for a job when it is as large as it has to be.
+/// Bytes of the id index for a job at its necessary size.
 const INDEX_BYTES: usize = 12;
 
-/// A pass that moves no more than one in so many jobs is not made again for what it left.
+/// A pass that moves no more than one in this many jobs is not repeated for the memory it left.
 const WORTH_A_PASS: u64 = 64;
 
 /// The passes.
@@ -53,14 +54,14 @@ pub struct Tidying {
     /// Bytes that are worth a pass.
     spare_bytes_min: usize,
     /// Since when a pass is wanted that has not begun.
-    wait: Option<Wait>,
-    /// How long jobs are to be left alone before, ms.
+    wait: Option<TidyWait>,
+    /// How long jobs must be quiet before, ms.
     quiet_ms: u64,
 }
 
 /// For jobs to be left alone.
 #[derive(Clone, Copy, Debug)]
-struct Wait {
+struct TidyWait {
     since: Millis,
     /// When the jobs were counted, and how many there were.
     counted: Millis,
@@ -70,9 +71,8 @@ struct Wait {
 #[derive(Debug, Default)]
 struct Pass {
     running: bool,
-    /// How many jobs it has moved.
     moved: u64,
-    /// What the last one could not give back, bytes.
+    /// The bytes that the last pass could not return.
     left: usize,
 }
 
@@ -86,7 +86,7 @@ struct At {
     part: usize,
 }
 
-/// What could be given back, and what of it is worth a pass, bytes.
+/// The bytes that could be returned, and the minimum that is worth a pass.
 #[derive(Clone, Copy)]
 struct Spare {
     spare: usize,
@@ -115,8 +115,8 @@ impl Pass {
         self.is_wanted(spare)
     }
 
-    /// It has been through all of so many jobs. If it moved many of them and much is left, then because more
-    /// jobs went meanwhile.
+    /// It has been through all of this many jobs. If it moved many of them and much memory is left, then more jobs were
+    /// removed meanwhile.
     fn end(&mut self, jobs: usize, left: Spare) {
         let stuck = self.moved < jobs as u64 / WORTH_A_PASS;
         *self = Pass { running: false, moved: 0, left: if stuck { left.spare } else { 0 } };
@@ -124,7 +124,7 @@ impl Pass {
 }
 
 impl Tidying {
-    /// Nothing is left behind yet.
+    /// Without any memory to return.
     pub fn new(spare_bytes_min: usize, quiet_ms: u64) -> Tidying {
         let (data, numbers, at) = (Pass::default(), Pass::default(), At::default());
         let (entries, pressed) = (Vec::new(), Cell::new(false));
@@ -136,19 +136,19 @@ impl Tidying {
         self.data.running || self.numbers.running || self.pressed.get()
     }
 
-    /// Whether it is time for a pass that is wanted; there are so many jobs.
+    /// Whether it is time for a wanted pass; there are this many jobs.
     fn is_time(&mut self, now: Millis, jobs: usize) -> bool {
-        let wait = *self.wait.get_or_insert(Wait { since: now, counted: now, jobs });
+        let wait = *self.wait.get_or_insert(TidyWait { since: now, counted: now, jobs });
         if now.0 < wait.counted.0.saturating_add(self.quiet_ms) {
             return false;
         }
         let quiet = wait.jobs.abs_diff(jobs) <= jobs / 64;
         let long = now.0 >= wait.since.0.saturating_add(limits::SPARE_MS_MAX);
-        self.wait = Some(Wait { counted: now, jobs, ..wait });
+        self.wait = Some(TidyWait { counted: now, jobs, ..wait });
         quiet || long
     }
 
-    /// What is worth a pass.
+    /// The minimum gain that is worth a pass.
     fn enough(&self, bytes: usize) -> usize {
         match self.pressed.get() {
             false => (bytes / 10).max(self.spare_bytes_min),
@@ -158,7 +158,7 @@ impl Tidying {
 }
 
 impl Store {
-    /// Bytes held for jobs and queues: what they take, and what jobs that are gone have left behind.
+    /// Bytes held for jobs and queues: used ones, and those of freed jobs.
     pub fn held_bytes(&self) -> u64 {
         let others = self.bytes - self.job_bytes + self.policies.spare_bytes() as u64;
         others + (self.jobs.data_bytes() + self.held_for_numbers()) as u64
@@ -180,7 +180,7 @@ impl Store {
         Spare { spare: spare + index, enough: self.tidying.enough(self.held_for_numbers()) }
     }
 
-    /// When jobs are to be moved closer together.
+    /// When jobs must be moved closer together.
     pub fn next_moving(&self) -> Option<Millis> {
         if !self.is_sparse() {
             return None;
@@ -210,7 +210,7 @@ impl Store {
             return true;
         }
         self.tidying.wait = None;
-        // What holds nothing goes without a pass: it may be all that there is.
+        // Empty pages are returned without a pass: they may be all of it.
         let Tidying { data, numbers, .. } = &self.tidying;
         if data.begins(self.spare_data()) || numbers.begins(self.spare_numbers()) {
             self.close_empty();
@@ -260,7 +260,7 @@ impl Store {
         self.chunks.close_empty();
     }
 
-    /// Gives the cells of timers back whose jobs are gone, with all that shared their blocks.
+    /// Frees the cells of timers whose jobs are gone, together with their blocks.
     fn forget_timers(&mut self) {
         let (span, each) = (Timers::keys_per_block(), JOBS_PER_BLOCK as u32);
         while let Some(first) = self.jobs.next_closed() {
@@ -306,7 +306,7 @@ impl Store {
         let (asked, mut moved) = (entries.len() as u32, 0);
         for &index in &entries {
             let job = self.jobs.get(index);
-            if job.stage == Stage::Leased && !leased {
+            if job.stage == JobStage::Leased && !leased {
                 continue;
             }
             let to = self.renumber(number, index).unwrap_or(index);
@@ -338,8 +338,8 @@ impl Store {
         queue.table.replace(wide(job.hash), index, to);
         queue.wheel(job.stage).rename(timers, index, to);
         match job.stage {
-            Stage::Ready => queue.ready.rename(jobs, chunks, index, to),
-            Stage::Dead => {
+            JobStage::Ready => queue.ready.rename(jobs, chunks, index, to),
+            JobStage::Dead => {
                 let place = crate::wheel::list::Place::from_number(job.spot);
                 chunks.set_key(place.expect("a dead job stands among the dead"), to);
             }
@@ -348,14 +348,14 @@ impl Store {
         Some(to)
     }
 
-    /// Moves what a job has beside it.
+    /// Moves a job's additional data.
     fn move_around(&mut self, number: QueueNo, index: JobIndex) {
         let (queue, jobs, timers, chunks) = self.parts(number);
         jobs.move_history(index);
         timers.move_below(index);
         match jobs.get(index).stage {
-            Stage::Ready => queue.ready.move_below(jobs, chunks, index),
-            Stage::Dead => {
+            JobStage::Ready => queue.ready.move_below(jobs, chunks, index),
+            JobStage::Dead => {
                 let place = crate::wheel::list::Place::from_number(jobs.get(index).spot);
                 let place = place.expect("a dead job stands among the dead");
                 let placed = |key, place: crate::wheel::list::Place| {

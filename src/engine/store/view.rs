@@ -1,8 +1,8 @@
-//! What is shown of jobs and queues.
+//! Views of jobs and queues.
 
 use crate::engine::model::across::QueueRow;
 use crate::engine::model::reply::{Glimpse, JobView};
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::model::stats::StatsView;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{History, JobIndex};
@@ -18,10 +18,10 @@ impl Store {
         let oldest = self.oldest_ready_due(queue);
         let lateness = queue.lateness.as_deref();
         StatsView {
-            delayed: queue.count(State::Delayed),
-            ready: queue.count(State::Ready),
-            leased: queue.count(State::Leased),
-            dead: queue.count(State::Dead),
+            delayed: queue.count(JobState::Delayed),
+            ready: queue.count(JobState::Ready),
+            leased: queue.count(JobState::Leased),
+            dead: queue.count(JobState::Dead),
             bytes: queue.bytes,
             waiters,
             paused: queue.pauses.word(now),
@@ -38,8 +38,8 @@ impl Store {
         }
     }
 
-    /// The same as a row of all queues, without what takes long to tell; the age is left to whoever has them
-    /// all.
+    /// The same as a row of all queues, without the fields that take long to compute; the caller, which has all rows,
+    /// computes the age.
     pub fn row_of(&self, number: QueueNo, waiters: u64, now: Micros) -> QueueRow {
         let queue = self.queue(number);
         let first = queue.delayed.iter_front(&self.timers).next();
@@ -59,9 +59,9 @@ impl Store {
         }
     }
 
-    /// The state and the due time of the job with this id, whose hash is known. Cost: two cache misses, one
-    /// more when it is there.
-    pub fn find_in(&self, number: QueueNo, hash: u32, id: &[u8]) -> Option<(State, Millis)> {
+    /// The state and the due time of the job with this id, whose hash is known. Cost: two cache misses, one more if it more if it
+    /// exists.
+    pub fn find_in(&self, number: QueueNo, hash: u32, id: &[u8]) -> Option<(JobState, Millis)> {
         let index = self.locate_hashed(number, hash, id)?;
         Some((self.jobs.get(index).stage.state()?, self.due(index)))
     }
@@ -70,33 +70,32 @@ impl Store {
     pub fn open_ahead(
         &mut self,
         number: QueueNo,
-        state: Option<State>,
+        state: Option<JobState>,
         count: u32,
         steps: &mut u32,
     ) -> bool {
         let (queue, _, timers, _) = self.parts(number);
         let wheel = match state {
-            None | Some(State::Delayed) => &mut queue.delayed,
-            Some(State::Leased) => &mut queue.leases,
-            Some(State::Ready | State::Dead) => return true,
+            None | Some(JobState::Delayed) => &mut queue.delayed,
+            Some(JobState::Leased) => &mut queue.leases,
+            Some(JobState::Ready | JobState::Dead) => return true,
         };
         wheel.open_ahead(timers, count as usize, steps)
     }
 
-    /// What is shown of a job.
-    pub fn glimpse(&self, index: JobIndex, state: State) -> Glimpse<'_> {
+    pub fn glimpse(&self, index: JobIndex, state: JobState) -> Glimpse<'_> {
         let (id, body) = (self.jobs.id(index), self.jobs.body(index));
         Glimpse { id, state, due: self.due(index), body }
     }
 
-    pub fn view(&self, index: JobIndex, state: State) -> JobView<'_> {
+    pub fn view(&self, index: JobIndex, state: JobState) -> JobView<'_> {
         let (job, policy, due) = (self.jobs.get(index), self.policy(index), self.due(index));
         let history = self.jobs.history(index);
         let count = |of: fn(&History) -> u32| history.map_or(0, of);
         let lease = history
-            .filter(|_| state == State::Leased)
+            .filter(|_| state == JobState::Leased)
             .map(|history| (Token(history.token), self.timers.due(index), history.bound));
-        let waits = matches!(state, State::Delayed | State::Ready);
+        let waits = matches!(state, JobState::Delayed | JobState::Ready);
         let expires = self.expiry(index).filter(|_| waits).unwrap_or_default();
         JobView {
             id: self.jobs.id(index),

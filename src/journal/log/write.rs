@@ -1,15 +1,15 @@
 //! How the log writes: what it prepares, in what order it becomes durable, what an error leaves.
 
 use super::{Log, Parts};
-use crate::journal::entry::Entry;
 use crate::journal::error::is_no_room;
-use crate::journal::header::HEADER_BYTES;
-use crate::journal::newest;
-use crate::journal::record::{self, Head, Kind};
-use crate::journal::segment::{Segment, Spare, SpareMaker, segment_name};
-use crate::journal::state::{State, Vote};
+use crate::journal::log::concurrent_reader::LogChange;
+use crate::journal::log::newest_file;
+use crate::journal::log::segment::{Segment, Spare, SpareMaker, segment_name};
+use crate::journal::record::entry::SegmentEntry;
+use crate::journal::record::header::HEADER_BYTES;
+use crate::journal::record::raft_state::{LogState, Vote};
+use crate::journal::record::{self, Head, RecordKind};
 use crate::journal::storage::{File, Storage};
-use crate::journal::view::Change;
 use crate::limits::LOG_BUFFER_BYTES;
 use std::collections::VecDeque;
 use std::io;
@@ -85,7 +85,7 @@ impl<S: Storage> Log<S> {
     }
 
     /// Writes these records: see [`append`](Log::append).
-    pub(super) fn write(&mut self, entries: &[Entry<'_>]) -> io::Result<()> {
+    pub(super) fn write(&mut self, entries: &[SegmentEntry<'_>]) -> io::Result<()> {
         self.check()?;
         let state = self.state_span(entries);
         let mut large = self.provide(entries, state)?;
@@ -114,7 +114,7 @@ impl<S: Storage> Log<S> {
         }
         let written = written.and_then(|()| self.flush());
         self.buffer.clear();
-        // Of a batch that was larger.
+        // The space of a larger batch.
         self.buffer.shrink_to(2 * LOG_BUFFER_BYTES);
         self.poisoning(written)?;
         self.tell();
@@ -122,23 +122,27 @@ impl<S: Storage> Log<S> {
     }
 
     /// The most that the state of a segment begun within these entries takes.
-    pub(super) fn state_span(&self, entries: &[Entry<'_>]) -> u64 {
-        let members = entries.iter().filter(|entry| entry.kind == Kind::Members);
-        let more = members.map(|entry| State::members_bytes(entry.body.len()));
+    pub(super) fn state_span(&self, entries: &[SegmentEntry<'_>]) -> u64 {
+        let members = entries.iter().filter(|entry| entry.kind == RecordKind::Members);
+        let more = members.map(|entry| LogState::members_bytes(entry.body.len()));
         record::span(self.standing.state_bytes() + more.sum::<usize>())
     }
 
     /// Makes what spares these entries will need and are not there; those of batches that are larger
     /// than a segment are returned, in order. An error leaves the log as it was. `state` is the most that
     /// a segment's own state takes: with less, what is provided is enough.
-    fn provide(&mut self, entries: &[Entry<'_>], state: u64) -> io::Result<VecDeque<Spare<S>>> {
+    fn provide(
+        &mut self,
+        entries: &[SegmentEntry<'_>],
+        state: u64,
+    ) -> io::Result<VecDeque<Spare<S>>> {
         let mut chain = self.chain;
         let (mut room, mut spares, mut large) = (self.current_room(), 0, Vec::new());
         for entry in entries {
-            let Entry { kind, index, epoch, first, count, .. } = *entry;
+            let SegmentEntry { kind, index, epoch, first, count, .. } = *entry;
             if kind.is_batch() {
                 assert!(chain.fits(index, epoch, first), "batch {index} does not follow {chain:?}");
-                assert!(kind == Kind::Facts || count == 0, "batch {index} has facts");
+                assert!(kind == RecordKind::Facts || count == 0, "batch {index} has facts");
                 (chain.next, chain.epoch) = (index.next(), epoch);
                 chain.first = Some(first + u64::from(count));
             }
@@ -161,7 +165,7 @@ impl<S: Storage> Log<S> {
             match self.maker.make_of(bytes) {
                 Ok(spare) => made.push_back(spare),
                 Err(error) => {
-                    // The error is the one to tell; what stays is removed by the next opening.
+                    // This error is reported; remains are removed by the next opening.
                     for Spare { number, file, .. } in made {
                         drop(file);
                         let _ = self.storage.remove(&segment_name(number));
@@ -184,12 +188,13 @@ impl<S: Storage> Log<S> {
     }
 
     /// Adds a record to what [`flush`](Log::flush) writes. There must be room.
-    fn push(&mut self, entry: &Entry<'_>) {
-        let Entry { kind, index, epoch, node, first, now, count, body } = *entry;
+    fn push(&mut self, entry: &SegmentEntry<'_>) {
+        let SegmentEntry { kind, index, epoch, node, first, now, count, body } = *entry;
         let (version, shard) = (record::RECORD_VERSION, self.options.shard);
         let (lsn, durable) = (self.chain.lsn, self.durable_lsn);
-        // What a node alone writes is committed, up to the batch that names the first members.
-        let committed = match self.standing.is_alone() && kind != Kind::Members {
+        // Batches of a standalone server are committed when written, up to the batch that names the
+        // first members.
+        let committed = match self.standing.is_alone() && kind != RecordKind::Members {
             true if kind.is_batch() => index,
             true => self.chain.last(),
             false => self.chain.committed,
@@ -207,19 +212,19 @@ impl<S: Storage> Log<S> {
         segment.push(head.span());
         self.chain.advance(&head);
         match kind {
-            Kind::Cut => {
+            RecordKind::Cut => {
                 self.standing.cut(index);
                 self.places.cut(index);
-                self.changes.extend(self.view.is_some().then_some(Change::Cut(index)));
+                self.changes.extend(self.view.is_some().then_some(LogChange::Cut(index)));
                 self.durable = self.durable.min(index);
             }
-            Kind::Vote => self.standing.vote = Vote::decode(body),
+            RecordKind::Vote => self.standing.vote = Vote::decode(body),
             _ if !kind.is_batch() => {}
             _ => {
                 self.places.push(index, segment.first(), at);
-                let change = Change::Batch(index, segment.first(), at);
+                let change = LogChange::Batch(index, segment.first(), at);
                 self.changes.extend(self.view.is_some().then_some(change));
-                if kind == Kind::Members {
+                if kind == RecordKind::Members {
                     let added = self.standing.add(epoch, index, body);
                     assert!(added, "the members of batch {index} are too many or too large");
                 }
@@ -227,7 +232,7 @@ impl<S: Storage> Log<S> {
         }
     }
 
-    /// Writes what was pushed: it stands right before the end of the last segment.
+    /// Writes the pushed records: they are right before the end of the last segment.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -254,7 +259,7 @@ impl<S: Storage> Log<S> {
         self.segments.push_back(segment);
         self.recycle(empty.into_iter().collect())?;
         let body = self.state().encode();
-        let state = self.aside(Kind::State, &body);
+        let state = self.aside(RecordKind::State, &body);
         self.push(&state);
         Ok(())
     }
@@ -273,9 +278,9 @@ impl<S: Storage> Log<S> {
     pub(in crate::journal) fn note_newest(&mut self) -> io::Result<()> {
         self.unnoted = false;
         let Some(Segment { number, header, .. }) = self.segments.back() else { return Ok(()) };
-        match newest::write(&*self.storage, &mut self.newest, *number, header) {
-            // A full disk has no room for the file, if there was none yet: another segment will
-            // note it. Until then nobody would miss this one.
+        match newest_file::write(&*self.storage, &mut self.newest, *number, header) {
+            // A full disk has no space for the file, if it did not exist yet: another segment will
+            // note it. Until then a loss of this one would not be noticed.
             Err(error) if is_no_room(&error) => Ok(()),
             noted => noted,
         }

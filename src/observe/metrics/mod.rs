@@ -1,25 +1,23 @@
-//! What `/metrics` tells: a [`Scrape`] of plain data, and its text as Prometheus reads it. The
-//! families of metrics are one table ([`families`]), which the reference is written from, too.
+//! `/metrics`: a [`Scrape`] of plain data, and its text as Prometheus reads it. The families of
+//! metrics are one table ([`families`]), which the reference is written from, too.
 
 pub mod families;
-mod label;
-pub mod reference;
 mod text;
 pub mod top;
 
 use super::snapshot::Snapshot;
-use crate::engine::watch::histogram::CounterHistogram;
-use families::{FAMILIES, Part};
+use crate::engine::observe::histogram::CounterHistogram;
+use families::{FAMILIES, MetricGroup};
 use std::ops::Deref;
 pub use text::Format;
 use text::Page;
 use top::{Rest, Row};
 
-/// Upper bounds of what metrics tell of turns, µs.
+/// Upper bounds of the turn metric's buckets, µs.
 pub static TURN_US: [u64; 12] =
     [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000, 1_000_000];
 
-/// Upper bounds of what metrics tell of syncs, µs.
+/// Upper bounds of the sync metric's buckets, µs.
 pub static SYNC_US: [u64; 13] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
     10_000_000,
@@ -27,7 +25,6 @@ pub static SYNC_US: [u64; 13] = [
 
 /// A snapshot, and what takes some turns to be collected.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Scrape {
     pub all: Snapshot,
     /// Requests are served: nothing is loading, failed or stopping.
@@ -66,7 +63,7 @@ pub fn render(scrape: &Scrape, format: Format) -> String {
     // Jobs are the cluster's: counted on each node they would be there three times.
     let skips = |part| {
         let is_follower = scrape.cluster.as_ref().is_some_and(|view| !view.leads);
-        is_follower && matches!(part, Part::Jobs | Part::Queues)
+        is_follower && matches!(part, MetricGroup::Jobs | MetricGroup::Queues)
     };
     for family in FAMILIES.iter().filter(|family| !skips(family.part)) {
         page.family(family);

@@ -1,12 +1,10 @@
-//! The text that Prometheus reads: the text format 0.0.4, and OpenMetrics 1.0 for those who ask for it.
+//! The text that Prometheus reads: the text format 0.0.4, and OpenMetrics 1.0 on request.
 
 use super::Scrape;
-use super::families::{Family, Kind};
-use super::label::escape_into;
-use crate::engine::watch::histogram::CounterHistogram;
+use super::families::{Family, MetricKind};
+use crate::engine::observe::histogram::CounterHistogram;
 use std::fmt::Write;
 
-/// Which text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// The text format 0.0.4.
@@ -27,20 +25,19 @@ impl Format {
 
 /// A number of a sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Value {
+pub(super) enum SampleValue {
     /// A count, or bytes.
     Count(u64),
-    /// µs, told in seconds.
+    /// µs, written in seconds.
     Us(u64),
     Float(f64),
 }
 
-/// The text as it grows.
 pub(super) struct Page<'a> {
     scrape: &'a Scrape,
     format: Format,
     text: String,
-    /// The family whose samples are written.
+    /// The family whose samples are being written.
     name: &'static str,
     /// The labels of each row, which all of its lines have.
     rows: Vec<String>,
@@ -69,7 +66,9 @@ impl<'a> Page<'a> {
         let (name, kind) = (family.name, family.kind.word());
         let named = match (self.format, family.kind) {
             // Only the samples have the suffix there.
-            (Format::OpenMetrics, Kind::Counter) => name.strip_suffix("_total").unwrap_or(name),
+            (Format::OpenMetrics, MetricKind::Counter) => {
+                name.strip_suffix("_total").unwrap_or(name)
+            }
             _ => name,
         };
         let help = family.help;
@@ -91,35 +90,35 @@ impl<'a> Page<'a> {
     }
 
     /// A sample without labels.
-    pub(super) fn value(&mut self, value: Value) {
+    pub(super) fn value(&mut self, value: SampleValue) {
         self.line("", "", value);
     }
 
     /// A sample with labels, written as they stand within the braces.
-    pub(super) fn labelled(&mut self, labels: &str, value: Value) {
+    pub(super) fn labelled(&mut self, labels: &str, value: SampleValue) {
         self.line("", labels, value);
     }
 
     /// A sample with one label, of a value that may be anything.
-    pub(super) fn of(&mut self, label: &str, is: &str, value: Value) {
+    pub(super) fn of(&mut self, label: &str, is: &str, value: SampleValue) {
         self.line("", &escaped(label, is), value);
     }
 
     /// A sample with two labels, of values that may be anything.
-    pub(super) fn two(&mut self, first: (&str, &str), second: (&str, &str), value: Value) {
+    pub(super) fn two(&mut self, first: (&str, &str), second: (&str, &str), value: SampleValue) {
         let labels = [first, second].map(|(label, is)| escaped(label, is)).join(",");
         self.line("", &labels, value);
     }
 
-    /// A sample of the row numbered `row`; `more` are labels beside the queue's.
-    pub(super) fn row(&mut self, row: usize, more: &str, value: Value) {
+    /// A sample of the row numbered `row`; `more` are labels in addition to the queue's.
+    pub(super) fn row(&mut self, row: usize, more: &str, value: SampleValue) {
         let labels = std::mem::take(&mut self.rows[row]);
         self.joined(&labels, more, value);
         self.rows[row] = labels;
     }
 
     /// A sample of the queues without lines of their own; nothing if there are none.
-    pub(super) fn rest(&mut self, more: &str, value: Value) {
+    pub(super) fn rest(&mut self, more: &str, value: SampleValue) {
         if self.scrape.rest.queues > 0 {
             self.joined(REST, more, value);
         }
@@ -129,15 +128,15 @@ impl<'a> Page<'a> {
     pub(super) fn spread(&mut self, spread: &CounterHistogram) {
         for (bound_us, count) in spread.below() {
             let labels = format!("le=\"{:?}\"", bound_us as f64 / 1e6);
-            self.line("_bucket", &labels, Value::Count(count));
+            self.line("_bucket", &labels, SampleValue::Count(count));
         }
-        let count = Value::Count(spread.count());
+        let count = SampleValue::Count(spread.count());
         self.line("_bucket", "le=\"+Inf\"", count);
-        self.line("_sum", "", Value::Us(spread.sum_us()));
+        self.line("_sum", "", SampleValue::Us(spread.sum_us()));
         self.line("_count", "", count);
     }
 
-    fn joined(&mut self, labels: &str, more: &str, value: Value) {
+    fn joined(&mut self, labels: &str, more: &str, value: SampleValue) {
         self.text.push_str(self.name);
         self.text.push('{');
         self.text.push_str(labels);
@@ -149,7 +148,7 @@ impl<'a> Page<'a> {
         self.number(value);
     }
 
-    fn line(&mut self, suffix: &str, labels: &str, value: Value) {
+    fn line(&mut self, suffix: &str, labels: &str, value: SampleValue) {
         self.text.push_str(self.name);
         self.text.push_str(suffix);
         if !labels.is_empty() {
@@ -160,22 +159,66 @@ impl<'a> Page<'a> {
         self.number(value);
     }
 
-    fn number(&mut self, value: Value) {
+    fn number(&mut self, value: SampleValue) {
         let written = match value {
-            Value::Count(count) => writeln!(self.text, " {count}"),
-            Value::Us(us) => {
+            SampleValue::Count(count) => writeln!(self.text, " {count}"),
+            SampleValue::Us(us) => {
                 writeln!(self.text, " {}.{:06}", us / 1_000_000, us % 1_000_000)
             }
-            Value::Float(number) => writeln!(self.text, " {number}"),
+            SampleValue::Float(number) => writeln!(self.text, " {number}"),
         };
         written.expect("a String takes all");
     }
 }
 
-/// A label as it stands within the braces.
+/// A label within the braces.
 fn escaped(label: &str, is: &str) -> String {
     let mut text = format!("{label}=\"");
     escape_into(&mut text, is.as_bytes());
     text.push('"');
     text
+}
+
+// Names of queues as values of labels.
+
+/// Any bytes as text that Prometheus takes: `\` becomes `\\`, and what is no printable text `\xNN`.
+/// Two names never give the same text.
+///
+/// Within quotes Prometheus reads `\` as the beginning of an escape itself, so each is doubled
+/// there.
+pub fn escape_into(out: &mut String, name: &[u8]) {
+    let byte = |out: &mut String, byte: u8| {
+        write!(out, "\\\\x{byte:02x}").expect("a String takes all");
+    };
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => out.push_str("\\\\\\\\"),
+                '"' => out.push_str("\\\""),
+                c if c.is_ascii_control() => byte(out, c as u8),
+                c => out.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|b| byte(out, *b));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn escaped(name: &[u8]) -> String {
+        let mut out = String::new();
+        escape_into(&mut out, name);
+        out
+    }
+
+    #[test]
+    fn any_bytes_become_text_and_no_two_names_the_same() {
+        assert_eq!(escaped("mail:größe 5".as_bytes()), "mail:größe 5");
+        assert_eq!(escaped(b"a\"b\nc"), r#"a\"b\\x0ac"#);
+        assert_eq!(escaped(b"\xff\xfe\xc3"), r"\\xff\\xfe\\xc3");
+        assert_eq!(escaped(br"\xff"), r"\\\\xff");
+        assert_ne!(escaped(br"\xff"), escaped(b"\xff"));
+    }
 }

@@ -1,15 +1,14 @@
-//! Which queues have lines of their own: the largest, so that what is told is bounded however many
-//! queues there are.
+//! The queues with lines of their own: the largest, so that the text is bounded however many queues
+//! there are.
 
 use crate::engine::model::stats::StatsView;
-use crate::engine::watch::survey::QueueView;
+use crate::engine::observe::survey::QueueView;
 use crate::limits::{QUEUE_LINE_BYTES, QUEUE_LINES, SCRAPE_BYTES_MAX};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// A queue with lines of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "as in the engine's view of a queue")]
 pub struct Row {
     pub db: u8,
     pub name: Vec<u8>,
@@ -34,7 +33,6 @@ impl Row {
 /// The other queues, together. Not their totals: whichever queues those are changes, and a counter
 /// must not go down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "as in a queue's statistics")]
 pub struct Rest {
     pub queues: u64,
     /// Delayed, ready, leased, dead.
@@ -48,15 +46,15 @@ pub struct Rest {
     pub oldest_ready_age_ms: Option<u64>,
 }
 
-/// A queue's jobs, then who was met first.
-type Key = (u64, Reverse<u64>);
+/// A queue's jobs, then the order in which queues were met.
+type RankKey = (u64, Reverse<u64>);
 
 /// Keeps the largest of the queues it is shown.
 #[derive(Debug)]
 pub struct Top {
     rows_max: usize,
     /// The smallest first, with its place in `rows`.
-    smallest: BinaryHeap<Reverse<(Key, usize)>>,
+    smallest: BinaryHeap<Reverse<(RankKey, usize)>>,
     rows: Vec<Row>,
     rest: Rest,
     met: u64,
@@ -153,7 +151,7 @@ mod tests {
             top.add(QueueView { db: Db(0), name: name.as_bytes(), stats, returned: 0 });
         }
         let (rows, rest) = top.finish();
-        // Among equals who was met first stays, so that lines do not come and go.
+        // Among equals the first one met stays, so that lines do not come and go.
         let names: Vec<&[u8]> = rows.iter().map(|row| &row.name[..]).collect();
         assert_eq!(names, [b"a", b"c"]);
         assert_eq!((rest.queues, rest.jobs[1], rest.paused_in), (3, 11, 1));

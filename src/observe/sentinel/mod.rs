@@ -1,30 +1,28 @@
-//! A node as a Redis Sentinel would tell of its cluster: the leader is the master, the other nodes are its replicas,
-//! and each node that has the port is a Sentinel. What is told follows from a [`ClusterView`] made just now; of
-//! earlier ones only who led last is kept, by the [`Watcher`].
+//! A node as a Redis Sentinel would describe its cluster: the leader is the master, the other nodes are its replicas,
+//! and each node that has the port is a Sentinel. The answers follow from a current [`ClusterView`]; of earlier ones
+//! only the last leader is kept, by the [`Watcher`].
 
 mod watcher;
 
 pub use watcher::{Event, Watcher};
 
 use super::cluster::{ClusterView, NodeView};
-use crate::cluster::names::Address;
+use crate::cluster::members::names::Address;
 use std::fmt::Display;
 
 /// A map of a reply. All values are texts, as a Sentinel's are.
-pub type Fields = Vec<(&'static str, String)>;
+pub type SentinelFields = Vec<(&'static str, String)>;
 
-/// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Sentinel<'a> {
     /// `sentinel-master-name`.
     pub name: &'a str,
-    /// The cluster as of now.
     pub view: &'a ClusterView,
-    /// What was seen before.
+    /// The state seen before.
     pub watcher: &'a Watcher,
 }
 
-/// Of a node as a Sentinel names it: 40 digits.
+/// A node's id as a Sentinel shows it: 40 digits.
 pub fn run_id(node: u64) -> String {
     format!("{node:040x}")
 }
@@ -41,8 +39,8 @@ impl Sentinel<'_> {
         self.view.leader_within_reach().map(|leader| &leader.client)
     }
 
-    /// MASTER. While nobody is known to lead it is who led last, and down.
-    pub fn master(&self) -> Fields {
+    /// MASTER. Without a known leader it is the last one, and down.
+    pub fn master(&self) -> SentinelFields {
         let is_up = self.view.leader_within_reach().is_some();
         let leader = self.view.leader_within_reach();
         let led = self.watcher.master();
@@ -78,13 +76,12 @@ impl Sentinel<'_> {
         fields
     }
 
-    /// REPLICAS.
-    pub fn replicas(&self) -> Vec<Fields> {
+    pub fn replicas(&self) -> Vec<SentinelFields> {
         self.replica_nodes().map(|node| self.replica(node)).collect()
     }
 
     /// SENTINELS: those of other nodes.
-    pub fn sentinels(&self) -> Vec<Fields> {
+    pub fn sentinels(&self) -> Vec<SentinelFields> {
         self.other_sentinels().map(|(node, address)| self.sentinel(node, address)).collect()
     }
 
@@ -130,7 +127,7 @@ impl Sentinel<'_> {
         self.view.nodes.iter().filter(|node| node.is_voter)
     }
 
-    /// All but who leads, or led last.
+    /// All nodes except the leader, or the last one.
     fn replica_nodes(&self) -> impl Iterator<Item = &NodeView> {
         let led = self.watcher.master().map(|(id, _)| id);
         let master = self.view.leader_within_reach().map(|leader| leader.id).or(led);
@@ -141,7 +138,7 @@ impl Sentinel<'_> {
         self.view.others().filter_map(|node| Some((node, node.sentinel.as_ref()?)))
     }
 
-    fn replica(&self, node: &NodeView) -> Fields {
+    fn replica(&self, node: &NodeView) -> SentinelFields {
         let (host, port) = (node.client.host(), node.client.port());
         let is_up = node.is_heard != Some(false);
         let name = node.client.to_string();
@@ -171,7 +168,7 @@ impl Sentinel<'_> {
         fields
     }
 
-    fn sentinel(&self, node: &NodeView, address: &Address) -> Fields {
+    fn sentinel(&self, node: &NodeView, address: &Address) -> SentinelFields {
         let name = run_id(node.id);
         let mut fields = self.instance(&Instance {
             name: &name,
@@ -190,9 +187,9 @@ impl Sentinel<'_> {
         fields
     }
 
-    /// What a Sentinel says of everybody.
-    fn instance(&self, of: &Instance<'_>) -> Fields {
-        // Nobody but the cluster as a whole says that a master is down.
+    /// A Sentinel's fields for every instance.
+    fn instance(&self, of: &Instance<'_>) -> SentinelFields {
+        // Only the cluster as a whole can say that a master is down.
         let flags = match (of.is_up, of.kind) {
             (true, kind) => kind.to_owned(),
             (false, "master") => "s_down,o_down,master".to_owned(),
@@ -218,7 +215,7 @@ impl Sentinel<'_> {
         2 * self.view.election_us / 1_000
     }
 
-    /// For how long nothing was heard of who leads; of a leader, of a majority.
+    /// How long the leader was not heard; for a leader, a majority.
     fn leader_silent_ms(&self) -> u64 {
         let own = self.view.leader == Some(self.view.node);
         let silent_us = if own { self.view.quorum_us } else { self.view.leader_heard_us };
@@ -226,7 +223,7 @@ impl Sentinel<'_> {
     }
 }
 
-/// What a master, a replica and a Sentinel have in common.
+/// The common fields of a master, a replica and a Sentinel.
 struct Instance<'a> {
     name: &'a str,
     host: &'a str,

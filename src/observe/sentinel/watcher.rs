@@ -1,7 +1,7 @@
-//! What a Sentinel tells those that have subscribed: how the cluster has changed since it was looked at last.
+//! A Sentinel's events for its subscribers: the changes of the cluster since the last look.
 
 use super::{Sentinel, run_id};
-use crate::cluster::names::Address;
+use crate::cluster::members::names::Address;
 use crate::observe::cluster::{ClusterView, NodeView};
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ pub struct Event {
     pub text: String,
 }
 
-/// What was told last. Cost of a look: a comparison for each node.
+/// The last events. Cost of a look: a comparison for each node.
 #[derive(Clone, Debug, Default)]
 pub struct Watcher {
-    /// Who leads, or led last.
+    /// The leader, or the last one.
     master: Option<(u64, Address)>,
-    /// That nobody leads was told.
+    /// Whether its absence was reported.
     is_down: bool,
-    /// The other nodes: where clients reach them, and whether they were told to be down.
+    /// The other nodes: their addresses for clients, and whether they were reported down.
     replicas: BTreeMap<u64, (Address, bool)>,
     sentinels: BTreeMap<u64, Address>,
 }
 
 impl Watcher {
-    /// Who leads, or led last: its id, and where clients reached it.
+    /// The leader, or the last one: its id, and its address for clients.
     pub fn master(&self) -> Option<(u64, &Address)> {
         self.master.as_ref().map(|(id, address)| (*id, address))
     }
 
-    /// What is to be told of the cluster as it is now. Of who is there when a leader is known first nothing is: nothing
-    /// has changed.
+    /// The events for the cluster's current state. When the first leader becomes known, its nodes cause no events:
+    /// nothing has changed.
     pub fn look(&mut self, name: &str, view: &ClusterView) -> Vec<Event> {
         let mut events = Vec::new();
         let is_first = self.master.is_none();

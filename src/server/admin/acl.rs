@@ -8,7 +8,7 @@ use crate::ids::ClientId;
 use crate::resp::Encoder;
 use crate::server::admin::{ClientWorld, users};
 use crate::server::core::Core;
-use crate::server::watch::machine;
+use crate::server::observe::machine;
 use crate::session::acl::selector::Selector;
 use crate::session::acl::{DEFAULT, User};
 use crate::session::world::Served;
@@ -124,7 +124,6 @@ fn dry_run(
     Ok(false)
 }
 
-/// ACL LOG.
 fn write_denials(core: &mut Core, client: ClientId, count: usize) {
     let now_ms = core.clock.now.floor().0;
     let entries: Vec<_> = core.users.acl.log.newest(count).collect();
@@ -160,7 +159,6 @@ fn bulks<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]>, out: &mut Encoder<'
     texts.for_each(|text| out.bulk(text));
 }
 
-/// ACL GETUSER.
 fn write_user(user: &User, out: &mut Encoder<'_>) {
     out.map(6);
     out.bulk(b"flags");

@@ -1,22 +1,22 @@
 //! DELAY.BACKUP.
 
-use crate::command::spec::action::Backup;
+use crate::command::spec::action::BackupRequest;
 use crate::ids::ClientId;
 use crate::journal::{BaseId, Offer};
 use crate::resp::Encoder;
 use crate::server::connection::clients::Clients;
 use crate::server::core::Core;
-use crate::server::durability::backup::Standing;
+use crate::server::durability::backup::BackupProgress;
 
 /// Runs it; the text says why not.
 pub fn serve(
     core: &mut Core,
     others: &Clients,
     client: ClientId,
-    asked: Backup<'_>,
+    asked: BackupRequest<'_>,
 ) -> Result<(), String> {
     match asked {
-        Backup::Begin { part, leader } => {
+        BackupRequest::Begin { part, leader } => {
             let part = part.map(id_of).transpose()?;
             if !leader {
                 check_follows(core)?;
@@ -25,7 +25,7 @@ pub fn serve(
             let standing = core.durability.begin_backup(client, part, is_there, &core.clock)?;
             write(standing, core.outputs.encoder(client));
         }
-        Backup::Read { id, offset } => {
+        BackupRequest::Read { id, offset } => {
             let id = id_of(id)?;
             let mono_us = core.clock.mono_us;
             let piece = core.durability.read_backup(client, id, offset, mono_us)?;
@@ -35,7 +35,7 @@ pub fn serve(
                 None => out.null(),
             }
         }
-        Backup::End => {
+        BackupRequest::End => {
             core.durability.end_backup(client);
             core.outputs.encoder(client).ok();
         }
@@ -57,14 +57,16 @@ fn check_follows(core: &Core) -> Result<(), String> {
     let Some(follower) = view.replicas().next() else { return Ok(()) };
     let place = &follower.client;
     Err(format!(
-        "ERR this node leads: take the backup from a follower, such as {place}, or say LEADER to take it here"
+        "ERR this node leads: take the backup from a follower, such as {place}, or add LEADER to take it here"
     ))
 }
 
-fn write(standing: Standing, mut out: Encoder<'_>) {
+fn write(standing: BackupProgress, mut out: Encoder<'_>) {
     let (offer, jobs, written) = match standing {
-        Standing::Writes(written) => (None, None, written),
-        Standing::Ready { offer, jobs } => (Some(offer), jobs, Some((offer.bytes, offer.bytes))),
+        BackupProgress::Writes(written) => (None, None, written),
+        BackupProgress::Ready { offer, jobs } => {
+            (Some(offer), jobs, Some((offer.bytes, offer.bytes)))
+        }
     };
     out.map(6);
     out.bulk(b"state");

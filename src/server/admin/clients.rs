@@ -90,7 +90,7 @@ fn kill_all(
     (count, served)
 }
 
-/// Closes another connection, at once and without a reply; false if there is none.
+/// Closes another connection, at once and without a reply; false if it does not exist.
 pub fn kill(world: &mut ClientWorld<'_>, client: ClientId) -> bool {
     let slot = world.core.outputs.slot(client);
     slot.is_some_and(|slot| world.core.close(world.others, slot))

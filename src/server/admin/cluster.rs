@@ -1,7 +1,7 @@
-//! What is asked about the cluster: DELAY.CLUSTER, ROLE, REPLICAOF.
+//! Commands about the cluster: DELAY.CLUSTER, ROLE, REPLICAOF.
 
 use crate::cluster::driver::{MemberChange, WrongChange};
-use crate::cluster::names::{Address, Listed, Misnamed, Name};
+use crate::cluster::members::names::{Address, Listed, Misnamed, Name};
 use crate::command::spec::action::{Failover, Membership};
 
 use crate::ids::ClientId;
@@ -10,7 +10,7 @@ use crate::resp::Encoder;
 use crate::server::connection::common::HandOver;
 use crate::server::core::Core;
 
-const ALONE: &str = "ERR this server runs alone: cluster-node is not set";
+const ALONE: &str = "ERR this is a standalone server: cluster-node is not set";
 const ELECTED: &str = "ERR the cluster elects its leader; FAILOVER hands over";
 const NO_REPLICATION: &str = "ERR replication is between the nodes of a cluster, not by REPLICAOF or PSYNC; see cluster-node in docs/cluster.md";
 
@@ -68,7 +68,7 @@ fn target(view: &ClusterView, host: &[u8], port: u16) -> Result<u64, String> {
 pub fn change_members(core: &mut Core, asked: Membership<'_>) -> Result<(), String> {
     let view = core.view.as_deref().ok_or(ALONE)?;
     let change = change_of(asked).map_err(|wrong| format!("ERR {wrong}"))?;
-    let not_here = || elsewhere(view, "members are changed by the node that leads");
+    let not_here = || elsewhere(view, "only the leader can change members");
     let node = core.durability.replicated().filter(|_| view.leads).ok_or_else(not_here)?;
     node.change(change).map_err(|wrong| match wrong {
         WrongChange::NotLeader => not_here(),
@@ -81,7 +81,7 @@ pub fn verify(core: &mut Core) -> Result<(), String> {
     let view = core.view.as_deref().ok_or(ALONE)?;
     let leads = view.leads && core.durability.replicated().is_some_and(|node| node.decides());
     if !leads {
-        return Err(elsewhere(view, "nodes are compared with the one that leads"));
+        return Err(elsewhere(view, "only the leader can compare nodes"));
     }
     core.durability.want_to_verify();
     Ok(())
@@ -92,7 +92,7 @@ fn elsewhere(view: &ClusterView, why: &str) -> String {
     let (host, port) = view.master();
     match view.is_led() && host != "?" {
         true => format!("READONLY {why}; {host}:{port} leads"),
-        false => format!("MASTERDOWN {why}; none does now"),
+        false => format!("MASTERDOWN {why}; no node does now"),
     }
 }
 
@@ -107,7 +107,6 @@ fn change_of(asked: Membership<'_>) -> Result<MemberChange, Misnamed> {
     }
 }
 
-/// ROLE.
 pub fn write_role(core: &mut Core, client: ClientId) {
     let offset = core.durability.shown.offset();
     let out = core.outputs.encoder(client);

@@ -1,21 +1,23 @@
 //! CONFIG.
 
 use crate::config::options::Name;
-use crate::config::{Refused, file};
+use crate::config::{Config, RefusedOptions, file};
 use crate::glob;
 use crate::ids::ClientId;
-use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
-use crate::server::admin::{certificates, users};
-use crate::server::cluster;
-use crate::server::core::Core;
-use crate::server::watch::machine;
+use crate::observe::Counters;
+use crate::observe::commands::{CommandTotals, ErrorCounts};
+use crate::server::admin::users;
+use crate::server::cluster::{self, peer_tls};
+use crate::server::connection::tls;
+use crate::server::core::{Core, Users};
+use crate::server::observe::machine;
 use crate::session::acl::log::Denials;
 use std::collections::HashSet;
 
 /// CONFIG GET: all that match, in the order of the names.
 pub fn write(core: &mut Core, client: ClientId, patterns: &[&[u8]]) {
     let mut settings = core.options.config.shown_all();
-    // What the limit of open files allows. The file keeps what it says, for a start with a higher one.
+    // The value that the limit of open files allows. The file keeps its own, for a start with a higher limit.
     let clients_max = core.options.limits.clients_max;
     let maxclients = settings.iter_mut().find(|(name, _)| *name == "maxclients");
     maxclients.expect("it is an option").1 = clients_max.to_string();
@@ -48,10 +50,10 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
     }
     let mut config = core.options.config.clone();
     config.set_live(&pairs).map_err(|refused| match refused {
-        Refused::Unknown(name) => {
+        RefusedOptions::Unknown(name) => {
             format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
         }
-        Refused::Value { option, reason, .. } => failed(&option, &reason),
+        RefusedOptions::Value { option, reason, .. } => failed(&option, &reason),
     })?;
     if let Err(wrong) = cluster::options::read(&config) {
         let reason = wrong.to_string();
@@ -70,7 +72,7 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
     if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
         // Also when a path stays as it is: the file may hold another certificate.
         let refused = |why| failed(name, &format!("Unable to update TLS configuration: {why}"));
-        certificates::read_again(&mut core.users, &config).map_err(refused)?;
+        read_certificates(&mut core.users, &config).map_err(refused)?;
     }
     let names_zones = pairs.iter().any(|(name, _)| name == "tzdata");
     if names_zones {
@@ -107,10 +109,27 @@ pub fn rewrite(core: &Core) -> Result<(), String> {
     })
 }
 
-/// CONFIG RESETSTAT.
 pub fn reset_stats(core: &mut Core) {
     core.watch.counters = Counters::default();
     core.watch.commands = CommandTotals::default();
     core.outputs.errors = ErrorCounts::default();
     core.users.acl.denials = Denials::default();
+}
+
+// Certificates that are loaded again while the server runs.
+
+/// Loads the certificates for clients, for the console and for peers again. New connections use them.
+///
+/// # Errors
+/// One of the files is missing or invalid: which and why. All certificates stay as they were.
+pub fn read_certificates(users: &mut Users, config: &Config) -> Result<(), String> {
+    let clients = tls::server_config(config)?;
+    let peers = peer_tls::keys(config)?;
+    let console = tls::console_config(config)?;
+    users.tls = clients;
+    users.peer_tls.set(peers);
+    if let (Some(used), Some(read)) = (&users.console_tls, console) {
+        used.send_replace(read);
+    }
+    Ok(())
 }

@@ -1,15 +1,14 @@
 //! All counts, gathered from all over the server, and INFO's text.
 
 use crate::config::options::Name;
-use crate::engine::watch::survey::Oldest;
+use crate::engine::observe::survey::Oldest;
 use crate::observe::info::{self, About};
 use crate::observe::snapshot::{Snapshot, ZonesFrom};
 use crate::server::core::Core;
-use crate::server::watch::machine;
-use crate::server::watch::zones;
+use crate::server::observe::machine;
+use crate::server::observe::zones;
 use std::path::PathBuf;
 
-/// INFO's text. `clients` is how many there are.
 pub fn info(core: &Core, clients: usize, sections: &[&[u8]]) -> String {
     let about = about(core);
     info::render(&about, &snapshot(core, clients), sections)
@@ -42,7 +41,6 @@ fn about(core: &Core) -> About<'_> {
     }
 }
 
-/// All counts as of now. `clients` is how many there are.
 pub fn snapshot(core: &Core, clients: usize) -> Snapshot {
     let Core { engine, clock, messages, durability, common, options, watch, .. } = core;
     let denials = core.users.acl.denials;
@@ -104,7 +102,7 @@ fn oldest_ready_age_ms(core: &Core) -> Option<u64> {
     Some(core.clock.now.floor().0.saturating_sub(due.0))
 }
 
-/// How long ago the oldest lease began. Of one whose beginning is not known: at least so long.
+/// The age of the oldest lease. If its beginning is unknown: a lower bound.
 fn oldest_lease_age_us(core: &Core) -> Option<u64> {
     let since_us = match core.engine.oldest_lease() {
         Oldest::None => return None,

@@ -1,18 +1,17 @@
-//! What LATENCY and MEMORY STATS tell of the server.
+//! LATENCY's, SLOWLOG's and MEMORY STATS's data about the server.
 
 use crate::command::spec::action::Latency;
 use crate::ids::ClientId;
 use crate::observe::commands::up_to_us;
 use crate::server::core::Core;
 
-/// LATENCY.
 pub fn write(core: &mut Core, client: ClientId, what: Latency<'_>) {
     match what {
         Latency::Histogram(names) => write_histograms(core, client, names),
     }
 }
 
-/// How long these commands took, or all that ran; a container stands for its subcommands.
+/// The durations of these commands, or of all that ran; a container selects its subcommands.
 fn write_histograms(core: &mut Core, client: ClientId, names: &[&[u8]]) {
     let named = |name: &str| {
         let container = name.split('|').next().unwrap_or_default();
@@ -41,7 +40,6 @@ fn write_histograms(core: &mut Core, client: ClientId, names: &[&[u8]]) {
     }
 }
 
-/// MEMORY STATS.
 pub fn write_memory_stats(core: &mut Core, client: ClientId) {
     let used = core.memory_bytes();
     let stats = [
@@ -58,5 +56,22 @@ pub fn write_memory_stats(core: &mut Core, client: ClientId) {
     for (name, value) in stats {
         out.bulk(name.as_bytes());
         out.unsigned(value);
+    }
+}
+
+/// SLOWLOG GET: the newest `count` entries, newest first.
+pub fn write_slowlog(core: &mut Core, client: ClientId, count: usize) {
+    let mut out = core.outputs.encoder(client);
+    let log = &core.watch.slow_log;
+    out.array(log.len().min(count));
+    for entry in log.newest(count) {
+        out.array(6);
+        out.unsigned(entry.id);
+        out.unsigned(entry.at_s);
+        out.unsigned(entry.took_us);
+        out.array(entry.args.len());
+        entry.args.iter().for_each(|arg| out.bulk(arg));
+        out.bulk(entry.addr.as_bytes());
+        out.bulk(&entry.name);
     }
 }

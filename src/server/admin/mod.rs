@@ -1,42 +1,42 @@
-//! What a session sees of the server while one of its commands runs.
+//! The server as a session sees it while one of its commands runs.
 
 mod acl;
 mod backup;
-pub(super) mod certificates;
 mod clients;
 mod cluster;
-mod config;
+pub(super) mod config;
 pub(super) mod info;
 mod latency;
 mod persistence;
 mod sentinel;
-mod slowlog;
 pub(super) mod users;
 
 use crate::command::CommandSpec;
 use crate::command::spec::Flag;
-use crate::command::spec::action::{Action, Clients as ClientsAction, Connection, Server, Users};
+use crate::command::spec::action::{
+    Action, Clients as ClientsAction, Connection, ServerRequest, Users,
+};
 use crate::command::table::Face;
+use crate::engine::decide::transaction::{TransactionBegun, WholeTransaction};
 use crate::engine::decide::watch::Stamp;
-use crate::engine::decide::whole::{Begun, Whole};
 use crate::engine::model::reply::{Outbox, Reply};
 use crate::engine::model::request::{QueueName, Request};
 use crate::engine::{Outcome, Turn};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::limits::{CONFIG_PATTERN_COST, INFO_COST, READ_BYTES_PER_TURN_ALL, REWRITE_COST};
-use crate::observe::slowlog::Entry;
+use crate::observe::slowlog::SlowEntry;
 use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol, ProtocolError};
-use crate::server::connection::buffers::Buffers;
 use crate::server::connection::calls::{Call, Ending};
 use crate::server::connection::client::{Client, Socket};
 use crate::server::connection::clients::Clients;
+use crate::server::connection::common::Buffers;
 use crate::server::core::Core;
 use crate::session::acl::Acl;
-use crate::session::acl::log::{Context, Entry as DenialEntry, Reason};
-use crate::session::world::{Admin, Ended, Obstacles, Relayed, Served, World};
-use crate::session::{ClientLine, Session, SocketFacts, Standing};
+use crate::session::acl::log::{Context, DeniedEntry as DenialEntry, Reason};
+use crate::session::world::{Admin, CommandEnd, Obstacles, Relayed, Served, World};
+use crate::session::{ClientLine, NodeStanding, Session, SocketFacts};
 use smallvec::SmallVec;
 
 /// The server around one running client.
@@ -45,7 +45,7 @@ pub struct ClientWorld<'a> {
     core: &'a mut Core,
     /// All clients but the running one.
     others: &'a mut Clients,
-    running: Running<'a>,
+    running: RunningClient<'a>,
     /// When the command that is running, and the one it runs inside of, began; monotonic, ns.
     began_ns: SmallVec<[u64; 2]>,
     /// When the last command was over, which is when the next one begins.
@@ -53,16 +53,16 @@ pub struct ClientWorld<'a> {
     /// Where the reply of the running command begins in the client's output, and how many facts the
     /// turn had then.
     frame: (u64, u64),
-    /// The running command has asked the engine, so that its reply tells what the engine holds.
+    /// The running command has asked the engine, so its reply shows data of the engine.
     asked: bool,
-    /// Commands of this client that were slow. The session, which knows the client's name, is not
-    /// at hand while it runs.
-    pub slow: Vec<Entry>,
+    /// Slow commands of this client. The session, which knows the client's name, is not available
+    /// while it runs.
+    pub slow: Vec<SlowEntry>,
 }
 
 /// The running client, without its session.
 #[derive(Clone, Copy, Debug)]
-pub struct Running<'a> {
+pub struct RunningClient<'a> {
     pub id: ClientId,
     pub slot: u32,
     /// Which commands it has.
@@ -77,7 +77,7 @@ impl<'a> ClientWorld<'a> {
     pub fn new(
         core: &'a mut Core,
         others: &'a mut Clients,
-        running: Running<'a>,
+        running: RunningClient<'a>,
     ) -> ClientWorld<'a> {
         let (began_ns, last_ns) = (SmallVec::new(), core.clock.timer.mono_ns());
         let (frame, asked, slow) = ((0, 0), false, Vec::new());
@@ -97,7 +97,7 @@ impl<'a> ClientWorld<'a> {
         self.core.outputs.frame(self.running.slot, start, self.asked, wrote);
     }
 
-    /// Whether one more line may go to the log that a client can cause before it has said who it is.
+    /// Whether one more line that an unauthenticated client causes may go to the log.
     pub fn admits_line(&mut self) -> bool {
         self.core.common.lines.admits()
     }
@@ -112,7 +112,7 @@ impl<'a> ClientWorld<'a> {
         self.core.facts.bytes.len()
     }
 
-    /// Whether so many messages are on their way that no further commands are to run.
+    /// Whether so many messages are in transit that no further commands may run.
     pub fn is_outbox_full(&self) -> bool {
         self.core.messages.is_full()
     }
@@ -147,35 +147,34 @@ impl<'a> ClientWorld<'a> {
         &mut self,
         spec: &'static CommandSpec,
         args: &[&[u8]],
-        how: Ended,
+        how: CommandEnd,
         took_ns: u64,
     ) -> Option<Ending> {
         let Core { engine, outputs, .. } = &mut *self.core;
         let engines = outputs.take_end();
         match how {
-            Ended::Again => None,
-            Ended::Waiting => {
+            CommandEnd::Again => None,
+            CommandEnd::Waiting => {
                 outputs.set_call(self.running.slot, Box::new(Call::new(spec, args, took_ns)));
                 None
             }
-            Ended::Rejected => {
+            CommandEnd::Rejected => {
                 // It may have been half done when its user lost it.
                 outputs.current().into_iter().for_each(|client| engine.abandon(client));
                 Some(Ending::Rejected)
             }
-            Ended::Failed => Some(Ending::Failed),
-            Ended::Replied => Some(engines),
+            CommandEnd::Failed => Some(Ending::Failed),
+            CommandEnd::Replied => Some(engines),
         }
     }
 
-    /// How much more the running client may hold than it does, bytes, once it has freed so many, without
-    /// being closed for it.
+    /// How many more bytes the running client may hold, once it has freed this many, without being closed for it.
     fn held_bytes_max(&self, client: ClientId, freed_bytes: usize) -> u64 {
         let limits = &self.core.options.limits;
         let held_bytes = self.core.common.bytes.saturating_sub(freed_bytes);
         let mut left = limits.clients_bytes_max.saturating_sub(held_bytes);
         if left < READ_BYTES_PER_TURN_ALL {
-            // Whoever holds more is closed first.
+            // The client that holds more is closed first.
             let own = self.running.socket.bytes.saturating_sub(freed_bytes);
             let largest = self.others.iter().map(|(_, other)| other.socket.bytes).max();
             left = left.max(largest.unwrap_or(0).saturating_sub(own));
@@ -269,10 +268,10 @@ impl World for ClientWorld<'_> {
     fn begin_transaction(
         &mut self,
         client: ClientId,
-        whole: &Whole<'_>,
+        whole: &WholeTransaction<'_>,
         freed_bytes: usize,
-    ) -> Begun {
-        // Ten PINGs tell nothing of the engine.
+    ) -> TransactionBegun {
+        // Ten PINGs ask nothing of the engine.
         self.asked |= !whole.requests.is_empty() || !whole.watched.is_empty();
         let held_bytes_max = self.held_bytes_max(client, freed_bytes);
         let now = self.core.clock.now;
@@ -317,7 +316,7 @@ impl World for ClientWorld<'_> {
 
     fn ask(&mut self, client: ClientId, request: &Request<'_>) -> Result<i64, Error> {
         self.asked = true;
-        let mut answer = Answer(None);
+        let mut answer = IntegerReply(None);
         let turn = &mut Turn { facts: &mut self.core.facts, outbox: &mut answer };
         self.core.engine.handle_in_transaction(self.core.clock.now, client, request, turn);
         answer.0.expect("the engine answers a reading request at once")
@@ -346,18 +345,17 @@ impl World for ClientWorld<'_> {
                 | ClientsAction::Unpause,
             ) => 1,
             Action::Clients(_) | Action::Connection(Connection::Info) => count,
-            Action::Server(Server::Info(_)) => INFO_COST,
+            Action::Server(ServerRequest::Info(_)) => INFO_COST,
             // It looks for another connection.
-            Action::Server(Server::Backup(_)) => count,
-            Action::Server(Server::ConfigGet(patterns)) => {
+            Action::Server(ServerRequest::Backup(_)) => count,
+            Action::Server(ServerRequest::ConfigGet(patterns)) => {
                 CONFIG_PATTERN_COST * patterns.len() as u64
             }
-            // Every connection takes its user up anew.
-            Action::Server(Server::ConfigSet(_)) => INFO_COST + count,
+            // Every connection loads its user again.
+            Action::Server(ServerRequest::ConfigSet(_)) => INFO_COST + count,
             Action::Users(Users::Set { .. } | Users::Delete(_)) => count,
-            Action::Server(Server::ConfigRewrite) | Action::Users(Users::Load | Users::Save) => {
-                REWRITE_COST
-            }
+            Action::Server(ServerRequest::ConfigRewrite)
+            | Action::Users(Users::Load | Users::Save) => REWRITE_COST,
             Action::PubSub(what) => self.core.messages.cost(what),
             _ => 1,
         }
@@ -402,8 +400,8 @@ impl World for ClientWorld<'_> {
         let (core, client) = (&mut *self.core, asker.id());
         let class = |why: String| format!("ERR {why}");
         match what {
-            Server::ConfigGet(patterns) => config::write(core, client, patterns),
-            Server::ConfigSet(words) => {
+            ServerRequest::ConfigGet(patterns) => config::write(core, client, patterns),
+            ServerRequest::ConfigSet(words) => {
                 let changed = config::set(core, words)?;
                 core.outputs.encoder(client).ok();
                 if changed {
@@ -411,15 +409,15 @@ impl World for ClientWorld<'_> {
                 }
                 return Ok(Served::UsersChanged);
             }
-            Server::ConfigRewrite => {
+            ServerRequest::ConfigRewrite => {
                 config::rewrite(core).map_err(class)?;
                 core.outputs.encoder(client).ok();
             }
-            Server::ConfigResetStat => {
+            ServerRequest::ConfigResetStat => {
                 config::reset_stats(core);
                 core.outputs.encoder(client).ok();
             }
-            Server::Info(sections) => {
+            ServerRequest::Info(sections) => {
                 // The running one has left its slot but not the count.
                 let clients = self.others.count();
                 let text = match self.running.face {
@@ -428,17 +426,17 @@ impl World for ClientWorld<'_> {
                 };
                 core.outputs.encoder(client).verbatim_txt(&text);
             }
-            Server::SlowlogGet(count) => slowlog::write(core, client, count),
-            Server::SlowlogLen => {
+            ServerRequest::SlowlogGet(count) => latency::write_slowlog(core, client, count),
+            ServerRequest::SlowlogLen => {
                 core.outputs.encoder(client).unsigned(core.watch.slow_log.len() as u64);
             }
-            Server::SlowlogReset => {
+            ServerRequest::SlowlogReset => {
                 core.watch.slow_log.clear();
                 core.outputs.encoder(client).ok();
             }
-            Server::Latency(what) => latency::write(core, client, what),
-            Server::MemoryStats => latency::write_memory_stats(core, client),
-            Server::RandomQueue(db) => {
+            ServerRequest::Latency(what) => latency::write(core, client, what),
+            ServerRequest::MemoryStats => latency::write_memory_stats(core, client),
+            ServerRequest::RandomQueue(db) => {
                 let request = Request::RandomQueue { db, draw: core.process.random() };
                 return Ok(match self.handle(client, &request, asker.is_executing()) {
                     Outcome::Replied => Served::Done,
@@ -446,31 +444,33 @@ impl World for ClientWorld<'_> {
                     Outcome::Again => Served::Again,
                 });
             }
-            Server::Shutdown(how) => {
+            ServerRequest::Shutdown(how) => {
                 let peer = self.running.socket.peer();
                 // No reply: the connection ends with the server.
                 persistence::shutdown(core, how, &peer.to_string()).map_err(class)?;
             }
-            Server::Cluster => cluster::write_nodes(core, client).map_err(str::to_owned)?,
-            Server::Members(asked) => {
+            ServerRequest::Cluster => cluster::write_nodes(core, client).map_err(str::to_owned)?,
+            ServerRequest::Members(asked) => {
                 cluster::change_members(core, asked)?;
                 core.outputs.encoder(client).ok();
             }
-            Server::Verify => {
+            ServerRequest::Verify => {
                 cluster::verify(core)?;
                 core.outputs.encoder(client).ok();
             }
-            Server::Backup(asked) => backup::serve(core, self.others, client, asked)?,
-            Server::Role => match self.running.face {
+            ServerRequest::Backup(asked) => backup::serve(core, self.others, client, asked)?,
+            ServerRequest::Role => match self.running.face {
                 Face::Data => cluster::write_role(core, client),
                 Face::Sentinel => sentinel::write_role(core, client),
             },
-            Server::Sentinel(asked) => sentinel::write(core, client, asked, self.others.count())?,
-            Server::ReplicaOf { nobody } => {
+            ServerRequest::Sentinel(asked) => {
+                sentinel::write(core, client, asked, self.others.count())?
+            }
+            ServerRequest::ReplicaOf { nobody } => {
                 cluster::replica_of(core, nobody)?;
                 core.outputs.encoder(client).ok();
             }
-            Server::Failover(asked) => {
+            ServerRequest::Failover(asked) => {
                 cluster::fail_over(core, asked)?;
                 core.outputs.encoder(client).ok();
             }
@@ -487,9 +487,11 @@ impl World for ClientWorld<'_> {
         }
     }
 
-    fn standing(&self) -> &Standing {
+    fn standing(&self) -> &NodeStanding {
         match self.core.standing {
-            Standing::Serving if self.core.durability.shown.loading.is_some() => &Standing::Loading,
+            NodeStanding::Serving if self.core.durability.shown.loading.is_some() => {
+                &NodeStanding::Loading
+            }
             ref standing => standing,
         }
     }
@@ -504,32 +506,32 @@ impl World for ClientWorld<'_> {
         let outer = self.began_ns.is_empty();
         let began_ns = if outer { self.last_ns } else { self.core.clock.timer.mono_ns() };
         self.began_ns.push(began_ns);
-        // What INFO and SLOWLOG show holds what was over before.
+        // INFO and SLOWLOG must include earlier commands.
         let Core { watch, outputs, clock, options, .. } = &mut *self.core;
         let caller = |client, slot| self.others.caller(client, slot);
         watch.count_over(outputs, clock, options.limits.slow, caller);
     }
 
-    fn ended(&mut self, db: Db, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
+    fn ended(&mut self, db: Db, spec: &'static CommandSpec, args: &[&[u8]], how: CommandEnd) {
         let began_ns = self.began_ns.pop().unwrap_or(self.last_ns);
         self.last_ns = self.core.clock.timer.mono_ns();
         let took_ns = self.last_ns - began_ns;
-        if !matches!(how, Ended::Rejected | Ended::Again) {
+        if !matches!(how, CommandEnd::Rejected | CommandEnd::Again) {
             self.show_command(db, spec, args);
         }
         let Some(end) = self.ending(spec, args, how, took_ns) else { return };
         let Core { watch, clock, options, .. } = &mut *self.core;
         if watch.count_call(spec, end, took_ns, options.limits.slow) {
             let addr = self.running.socket.peer().to_string();
-            self.slow.push(Entry::new(clock.now_s(), spec, args, addr, took_ns));
+            self.slow.push(SlowEntry::new(clock.now_s(), spec, args, addr, took_ns));
         }
     }
 }
 
 /// Takes an integer reply instead of a client.
-struct Answer(Option<Result<i64, Error>>);
+struct IntegerReply(Option<Result<i64, Error>>);
 
-impl Outbox for Answer {
+impl Outbox for IntegerReply {
     fn reply(&mut self, _client: ClientId, reply: Reply<'_>) {
         self.0 = Some(match reply {
             Reply::Integer(number) => Ok(number),

@@ -1,19 +1,20 @@
-//! What a client asks a Sentinel: SENTINEL, INFO and ROLE on the port for that.
+//! A client's requests to a Sentinel: SENTINEL, INFO and ROLE on its port.
 
-use crate::command::spec::action::{Failover, Sentinel as Asked};
+use crate::command::spec::action::{Failover, SentinelRequest as Asked};
 use crate::config::options::Name;
 use crate::glob;
 use crate::ids::ClientId;
 use crate::limits::HAND_OVER_MS_MAX;
 use crate::observe::cluster::ClusterView;
-use crate::observe::sentinel::{Fields, Sentinel, run_id};
+use crate::observe::sentinel::{Sentinel, SentinelFields, run_id};
 use crate::resp::Encoder;
 use crate::server::admin::{cluster, info};
 use crate::server::core::Core;
 use crate::time::Micros;
 
 const UNKNOWN: &str = "ERR No such master with that name";
-const NO_SET: &str = "ERR SENTINEL CONFIG SET is not supported: what a Sentinel tells follows from the options of its node";
+const NO_SET: &str = "ERR SENTINEL CONFIG SET is not supported: a Sentinel's answers follow from the options of its \
+                      node";
 
 /// SENTINEL. An error's text begins with its class. `clients` is how many there are.
 pub fn write(
@@ -73,7 +74,8 @@ pub fn write(
             let is_asked = |name: &str| {
                 patterns.iter().any(|pattern| glob::matches_any_case(pattern, name.as_bytes()))
             };
-            let options: Fields = options.into_iter().filter(|(name, _)| is_asked(name)).collect();
+            let options: SentinelFields =
+                options.into_iter().filter(|(name, _)| is_asked(name)).collect();
             write_fields(&options, out);
         }
         Asked::ConfigSet => return Err(NO_SET.to_owned()),
@@ -96,7 +98,6 @@ pub fn write_role(core: &mut Core, client: ClientId) {
     out.bulk(sentinel.name.as_bytes());
 }
 
-/// INFO of a Sentinel. `clients` is how many there are.
 pub fn info(core: &mut Core, clients: usize, sections: &[&[u8]]) -> String {
     let view = view(core);
     let Core { sentinel, .. } = core;
@@ -105,7 +106,8 @@ pub fn info(core: &mut Core, clients: usize, sections: &[&[u8]]) -> String {
     info::info_of_sentinel(core, clients, sections, status)
 }
 
-/// The cluster as of now. What the turn keeps may be older: after a standstill a node does not tell who led before it.
+/// The current state of the cluster. The turn's copy may be older: after a standstill a node must not report the
+/// previous leader.
 fn view(core: &mut Core) -> ClusterView {
     let (now, leads) = (Micros(core.clock.timer.boot_us()), core.standing.leads());
     if let Some(node) = core.durability.replicated()
@@ -116,7 +118,7 @@ fn view(core: &mut Core) -> ClusterView {
     core.view.as_deref().expect("a node of a cluster alone answers as a Sentinel").clone()
 }
 
-fn settings(view: &ClusterView, level: &str) -> Fields {
+fn settings(view: &ClusterView, level: &str) -> SentinelFields {
     let own = view.nodes.iter().find(|node| node.id == view.node);
     let own = own.and_then(|node| node.sentinel.as_ref());
     let yes = || "yes".to_owned();
@@ -131,12 +133,12 @@ fn settings(view: &ClusterView, level: &str) -> Fields {
     ]
 }
 
-fn write_all(all: &[Fields], out: &mut Encoder<'_>) {
+fn write_all(all: &[SentinelFields], out: &mut Encoder<'_>) {
     out.array(all.len());
     all.iter().for_each(|fields| write_fields(fields, out));
 }
 
-fn write_fields(fields: &Fields, out: &mut Encoder<'_>) {
+fn write_fields(fields: &SentinelFields, out: &mut Encoder<'_>) {
     out.map(fields.len());
     for (name, value) in fields {
         out.bulk(name.as_bytes());

@@ -33,8 +33,8 @@ pub fn read(config: &Config) -> Result<Acl, String> {
     };
     if !config.users.is_empty() {
         return Err(
-            "users stand in the configuration file and aclfile names a file for them: that \
-                    is likely to hide a mistake; have them in one of both"
+            "the configuration file contains users and aclfile names a file for them: keep them in only one of the \
+                    two"
                 .to_owned(),
         );
     }
@@ -42,9 +42,8 @@ pub fn read(config: &Config) -> Result<Acl, String> {
     Ok(acl)
 }
 
-/// Users have changed: a session, in `slot`, takes up its user and loses at once what it may not do
-/// any more. A command that it waits in is refused; false if the connection is to be closed. `socket`
-/// is asked if something was denied.
+/// Users have changed: a session, in `slot`, loads its user and loses revoked rights at once. A command that it waits
+/// in is refused; false if the connection must be closed. `socket` is called if something was denied.
 pub fn take_up(
     core: &mut Core,
     session: &mut Session,
@@ -78,7 +77,7 @@ pub fn changed(world: &mut ClientWorld<'_>) {
     }
 }
 
-/// The same for all of `clients`; which of them are to be closed.
+/// The same for all of `clients`; returns those to close.
 pub fn take_up_each(core: &mut Core, clients: &mut Clients) -> Vec<(u32, ClientId)> {
     let mut closed = Vec::new();
     for (slot, client) in clients.iter_mut() {
@@ -100,7 +99,6 @@ pub fn reload(core: &mut Core) -> Result<(), String> {
     load(&mut core.users.acl, &core.options.config, &path)
 }
 
-/// ACL SAVE.
 pub fn save(core: &Core) -> Result<(), String> {
     let path = file_path(&core.options.config).ok_or(NO_FILE)?;
     let mut text = core.users.acl.describe().join(&b'\n');
@@ -124,7 +122,7 @@ pub fn lines(core: &Core) -> Result<Vec<String>, String> {
     core.users.acl.describe().into_iter().map(text).collect()
 }
 
-/// What `client` waits for it may not have any more: it is answered with this error, and gets no job.
+/// `client` waits for something it may no longer have: it is answered with this error, and gets no job.
 fn forbid_waiting(core: &mut Core, client: ClientId, text: &str) {
     core.durability.waits.forget(client);
     core.engine.stop_waiting(client);
@@ -156,7 +154,7 @@ fn load(acl: &mut Acl, config: &Config, path: &Path) -> Result<(), String> {
     let failed = |error| format!("Error loading ACLs, opening file '{shown}': {error}");
     let bytes = std::fs::metadata(path).map_err(failed)?.len();
     if bytes > ACL_FILE_BYTES_MAX {
-        return Err(format!("{shown} has {bytes} bytes; the most are {ACL_FILE_BYTES_MAX}"));
+        return Err(format!("{shown} has {bytes} bytes; at most {ACL_FILE_BYTES_MAX} are allowed"));
     }
     let text = std::fs::read(path).map_err(failed)?;
     acl.load(&text, &shown, config.text(Name::RequirePass).as_bytes())

@@ -9,7 +9,7 @@ use crate::time::Micros;
 
 /// The clocks of the machine, read together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reading {
+pub struct ClockReading {
     /// The monotonic clock, µs since some start.
     pub mono_us: u64,
     /// The wall clock, µs since the epoch.
@@ -33,43 +33,43 @@ pub struct Reading {
 ///    +---------------------> monotonic
 /// ```
 ///
-/// Slow drift is the same with small numbers: behind the wall it jumps by the drift, ahead of it,
-/// it slows down for twice the drift.
+/// Slow drift is the same with small numbers: behind the wall clock it jumps by the drift; ahead of
+/// it, it slows down for twice the drift.
 ///
-/// A wall clock that is far ahead, by more than it is allowed to, is *doubted*: the engine goes on by the
-/// monotonic clock alone until the wall clock has stood there for a minute, as engine time that was once
-/// reached is never given up. Time for which the machine was suspended is real: it is not doubted.
+/// A wall clock that is too far ahead is *doubted*: the engine goes on by the monotonic clock alone until the wall
+/// clock has kept the new time for a minute, because engine time once reached is never taken back. Time for which the
+/// machine was suspended is real: it is not doubted.
 #[derive(Clone, Debug)]
 pub struct Clock {
     anchor_mono_us: u64,
     anchor_engine_us: u64,
     /// Monotonic; not before the anchor.
     slow_until_us: u64,
-    compared: Reading,
+    compared: ClockReading,
     step_count: u64,
     /// Since when the wall clock is doubted; monotonic, µs.
     doubted_since_us: Option<u64>,
 }
 
-/// What a comparison with the clocks of the machine found.
+/// The result of a comparison with the clocks of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Comparison {
     /// About the wall clock.
     pub wall: Compared,
-    /// The machine was suspended for so long, µs.
+    /// The machine was suspended for this long, µs.
     pub slept_us: u64,
 }
 
-/// What a comparison with the wall clock found.
+/// The result of a comparison with the wall clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compared {
     /// Nothing, or the drift of a good clock.
     InStep,
-    /// The wall clock was set forward by so many µs; the engine jumped with it.
+    /// The wall clock was set forward by this many µs; the engine jumped with it.
     Forward(u64),
-    /// The wall clock was set back by so many µs; the engine runs slow until it has caught up.
+    /// The wall clock was set back by this many µs; the engine runs slow until it has caught up.
     Back(u64),
-    /// The wall clock is so many µs ahead, which is too much to be believed at once.
+    /// The wall clock is this many µs ahead, which is too much to be trusted at once.
     Doubted(u64),
     /// The wall clock was doubted, and does not say any more what it was doubted for.
     Withdrawn,
@@ -78,7 +78,7 @@ pub enum Compared {
 impl Clock {
     /// A clock that begins at the later of the wall clock and `floor`, the last instant that jobs
     /// already know.
-    pub fn new(reading: Reading, floor: Micros) -> Clock {
+    pub fn new(reading: ClockReading, floor: Micros) -> Clock {
         let mut clock = Clock {
             anchor_mono_us: reading.mono_us,
             anchor_engine_us: floor.0,
@@ -112,7 +112,7 @@ impl Clock {
     /// Compares with the wall clock: to be done every second or so, and at once when the kernel
     /// says that the wall clock was set. A wall clock more than `jump_us_max` ahead of the engine is
     /// doubted; 0 doubts nothing.
-    pub fn compare(&mut self, reading: Reading, jump_us_max: u64) -> Comparison {
+    pub fn compare(&mut self, reading: ClockReading, jump_us_max: u64) -> Comparison {
         let before = std::mem::replace(&mut self.compared, reading);
         let elapsed_us = reading.mono_us.saturating_sub(before.mono_us);
         let slept_us = reading.boot_us.saturating_sub(before.boot_us).saturating_sub(elapsed_us);
@@ -166,7 +166,7 @@ impl Clock {
         self.step_count
     }
 
-    fn anchor(&mut self, reading: Reading) {
+    fn anchor(&mut self, reading: ClockReading) {
         let engine_us = self.at(reading.mono_us).0;
         self.anchor_mono_us = reading.mono_us;
         self.anchor_engine_us = engine_us.max(reading.wall_us);
@@ -183,16 +183,17 @@ mod tests {
     use proptest::prelude::*;
 
     const SECOND: u64 = 1_000_000;
-    const START: Reading = Reading { mono_us: 77, wall_us: 1_700_000_000 * SECOND, boot_us: 1_000 };
+    const START: ClockReading =
+        ClockReading { mono_us: 77, wall_us: 1_700_000_000 * SECOND, boot_us: 1_000 };
     /// `max-clock-jump` of the tests.
     const JUMP: u64 = 3_600 * SECOND;
 
-    fn later(mono_us: u64, wall_us: i64) -> Reading {
+    fn later(mono_us: u64, wall_us: i64) -> ClockReading {
         let wall_us = START.wall_us.checked_add_signed(wall_us).unwrap();
-        Reading { mono_us: START.mono_us + mono_us, wall_us, boot_us: START.boot_us + mono_us }
+        ClockReading { mono_us: START.mono_us + mono_us, wall_us, boot_us: START.boot_us + mono_us }
     }
 
-    fn compare(clock: &mut Clock, reading: Reading) -> Compared {
+    fn compare(clock: &mut Clock, reading: ClockReading) -> Compared {
         let Comparison { wall, slept_us } = clock.compare(reading, JUMP);
         assert_eq!(slept_us, 0);
         wall
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(run(&mut clock, 10..70, DAY_S), [Compared::Doubted(DAY_S * SECOND)]);
         assert_eq!(run(&mut clock, 70..80, DAY_S), [Compared::Forward(DAY_S * SECOND)]);
         assert_eq!(clock.at(START.mono_us + 79 * SECOND).0, START.wall_us + (79 + DAY_S) * SECOND);
-        // Another step on the way begins the minute anew.
+        // Another step meanwhile restarts the minute.
         assert_eq!(run(&mut clock, 80..110, 3 * DAY_S), [Compared::Doubted(2 * DAY_S * SECOND)]);
         assert_eq!(run(&mut clock, 110..169, 4 * DAY_S), [Compared::Doubted(3 * DAY_S * SECOND)]);
         assert_eq!(run(&mut clock, 169..200, 4 * DAY_S), [Compared::Forward(3 * DAY_S * SECOND)]);
@@ -296,14 +297,14 @@ mod tests {
         let mut clock = Clock::new(START, Micros(0));
         let slept = 8 * JUMP;
         let woken = later(SECOND, (SECOND + slept) as i64);
-        let woken = Reading { boot_us: woken.boot_us + slept, ..woken };
+        let woken = ClockReading { boot_us: woken.boot_us + slept, ..woken };
         let found = clock.compare(woken, JUMP);
         assert_eq!(found, Comparison { wall: Compared::InStep, slept_us: slept });
         assert_eq!(clock.at(woken.mono_us).0, woken.wall_us);
         // While the wall clock is doubted, the engine's time goes on for as long.
-        let doubted = Reading { wall_us: woken.wall_us + 5 * JUMP, ..woken };
+        let doubted = ClockReading { wall_us: woken.wall_us + 5 * JUMP, ..woken };
         assert_eq!(compare(&mut clock, doubted), Compared::Doubted(5 * JUMP));
-        let again = Reading {
+        let again = ClockReading {
             mono_us: doubted.mono_us + SECOND,
             wall_us: doubted.wall_us + SECOND + slept,
             boot_us: doubted.boot_us + SECOND + slept,
@@ -341,8 +342,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the clocks go: engine time never decreases, is never behind the wall clock at a
-        /// comparison, and is ahead of it only by what was once true and is being worked off.
+        /// Whatever the clocks do: engine time never decreases, is never behind the wall clock at a
+        /// comparison, and is ahead of it only by time that was once right and is being worked off.
         #[test]
         fn never_goes_back_and_never_runs_away(
             moves in proptest::collection::vec((0u64..3 * SECOND, prop_oneof![
@@ -362,7 +363,7 @@ mod tests {
                 wall = (wall + elapsed).saturating_add_signed(stepped);
                 let before = clock.at(mono);
                 prop_assert!(before >= last);
-                clock.compare(Reading { mono_us: mono, wall_us: wall, boot_us: mono }, 0);
+                clock.compare(ClockReading { mono_us: mono, wall_us: wall, boot_us: mono }, 0);
                 last = clock.at(mono);
                 prop_assert!(last >= before && last.0 >= wall);
                 ahead_max = if stepped < 0 { ahead_max + stepped.unsigned_abs() } else { ahead_max };

@@ -9,8 +9,8 @@ pub struct Standstills {
     /// How long they were together, µs.
     pub total_us: u64,
     /// The turn before.
-    last: Option<Ended>,
-    /// When the log was last told.
+    last: Option<EndedTurn>,
+    /// The time of the last log line.
     logged_us: Option<u64>,
     /// Until then waiters are served whatever happens, as they were not for as long: one standstill after
     /// the other must not keep them waiting for ever. Monotonic, µs.
@@ -19,7 +19,7 @@ pub struct Standstills {
 
 /// A turn that has ended; monotonic, µs.
 #[derive(Clone, Copy, Debug)]
-struct Ended {
+struct EndedTurn {
     begun_us: u64,
     ended_us: u64,
     /// When the next was to begin at the latest.
@@ -29,21 +29,21 @@ struct Ended {
 impl Standstills {
     /// A turn has ended that began at `begun_us`; the next is to begin at `next_us` at the latest.
     pub fn turn_ended(&mut self, begun_us: u64, ended_us: u64, next_us: u64) {
-        self.last = Some(Ended { begun_us, ended_us, next_us: next_us.max(ended_us) });
+        self.last = Some(EndedTurn { begun_us, ended_us, next_us: next_us.max(ended_us) });
     }
 
-    /// Since when the process may have stood still, if it did, now that the next turn begins. Of a wait
-    /// only its end is known to have come late, so its whole is taken: rather is a lease too long than too
-    /// short. A turn comes once a second at the least.
+    /// Since when the process may have stood still, if it did, now that the next turn begins. For a wait only its late
+    /// end is known, so all of it counts: better a lease that is too long than one that is too short. A turn comes at
+    /// least once a second.
     pub fn since(&self, mono_us: u64) -> Option<u64> {
-        let Ended { begun_us, ended_us, next_us } = self.last?;
+        let EndedTurn { begun_us, ended_us, next_us } = self.last?;
         if ended_us.saturating_sub(begun_us) > STANDSTILL_US {
             return Some(begun_us);
         }
         (mono_us.saturating_sub(next_us) > STANDSTILL_US).then_some(ended_us)
     }
 
-    /// Counts one of `us`, and tells the log now and then.
+    /// Counts one of `us`, and logs now and then.
     pub fn note(&mut self, us: u64, mono_us: u64) {
         self.count += 1;
         self.total_us += us;
@@ -52,7 +52,7 @@ impl Standstills {
             tracing::warn!(
                 us,
                 count = self.count,
-                "the process stood still; leases that would have ended meanwhile are extended"
+                "the process stalled; leases that would have ended meanwhile are extended"
             );
         }
     }

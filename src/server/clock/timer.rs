@@ -1,7 +1,7 @@
 //! The machine's clocks and the alarms on them.
 
 use crate::limits::CLOCKS_TOGETHER_US;
-use crate::server::clock::Reading;
+use crate::server::clock::ClockReading;
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
     timerfd_create, timerfd_settime,
@@ -21,11 +21,11 @@ pub enum Timer {
     ByHand(ByHand),
 }
 
-/// A time that stands still until it is set.
+/// A time that is constant until it is set.
 #[derive(Debug)]
 pub struct ByHand {
     pub mono_us: u64,
-    /// What the wall clock is ahead of it, µs.
+    /// The wall clock's lead over it, µs.
     pub wall_ahead_us: u64,
     /// How often the ns were read since the µs were.
     readings: Cell<u64>,
@@ -35,7 +35,7 @@ pub struct ByHand {
 const STEP_NS: u64 = 12_000;
 
 impl Timer {
-    /// A time that stands at `wall_us`, µs since the epoch, until it is set.
+    /// A time that stays at `wall_us`, µs since the epoch, until it is set.
     pub fn by_hand(wall_us: u64) -> Timer {
         let mono_us = 1_000_000;
         let readings = Cell::default();
@@ -73,12 +73,12 @@ impl Timer {
     }
 
     /// All clocks.
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> ClockReading {
         match self {
             Timer::Machine => reading(),
             Timer::ByHand(ByHand { mono_us, wall_ahead_us, .. }) => {
                 let (mono_us, wall_us) = (*mono_us, mono_us + wall_ahead_us);
-                Reading { mono_us, wall_us, boot_us: mono_us }
+                ClockReading { mono_us, wall_us, boot_us: mono_us }
             }
         }
     }
@@ -95,8 +95,8 @@ pub fn mono_ns() -> u64 {
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
-/// The wall clock, µs since the epoch. By the C library, so that what stands before that, as faketime and the shim of
-/// our tests do, can set the clock of one process.
+/// The wall clock, µs since the epoch. It is read through the C library, so that a preloaded library, such as faketime
+/// and the shim of our tests, can set the clock of one process.
 pub fn wall_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
@@ -106,15 +106,15 @@ pub fn boot_us() -> u64 {
     micros(clock_gettime(ClockId::Boottime))
 }
 
-fn reading() -> Reading {
-    let mut best = (u64::MAX, Reading { mono_us: 0, wall_us: 0, boot_us: 0 });
+fn reading() -> ClockReading {
+    let mut best = (u64::MAX, ClockReading { mono_us: 0, wall_us: 0, boot_us: 0 });
     for _ in 0..8 {
         let before = mono_us();
         let wall_us = wall_us();
         let boot_us = boot_us();
         let apart = mono_us() - before;
         if apart < best.0 {
-            best = (apart, Reading { mono_us: before, wall_us, boot_us });
+            best = (apart, ClockReading { mono_us: before, wall_us, boot_us });
         }
         if apart <= CLOCKS_TOGETHER_US {
             break;
@@ -137,8 +137,8 @@ impl Alarm {
         Ok(Alarm { fd: timerfd(TimerfdClockId::Monotonic)?, armed_us: None })
     }
 
-    /// Sees to a wake-up at `at_us` or before. An earlier one that is already set stays: it costs a
-    /// turn with nothing to do, less than setting the alarm anew in every turn.
+    /// Ensures a wake-up at `at_us` or before. An earlier one that is already set stays: it costs a
+    /// turn with nothing to do, less than setting the alarm again in every turn.
     pub fn wake_by(&mut self, at_us: u64) -> io::Result<()> {
         if self.armed_us.is_some_and(|armed_us| armed_us <= at_us) {
             return Ok(());
@@ -153,11 +153,11 @@ impl Alarm {
     pub fn poll_rung(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut guard = std::task::ready!(self.fd.poll_read_ready(cx))?;
         // The count of expirations is not read: the descriptor is watched for edges, and setting
-        // the alarm anew resets it.
+        // the alarm again resets it.
         guard.clear_ready();
         drop(guard);
         self.armed_us = None;
-        // Registers for the next edge; without it that one would wake nobody.
+        // Registers for the next edge; otherwise that one would wake no task.
         match self.fd.poll_read_ready(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(())),
@@ -176,7 +176,6 @@ pub struct StepWatch {
 }
 
 impl StepWatch {
-    /// Watches from now on.
     pub fn new() -> io::Result<StepWatch> {
         let watch = StepWatch { fd: timerfd(TimerfdClockId::Realtime)? };
         watch.arm()?;

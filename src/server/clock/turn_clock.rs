@@ -2,7 +2,7 @@
 
 use crate::server::clock::standstill::Standstills;
 use crate::server::clock::timer::Timer;
-use crate::server::clock::{Clock, Compared, Comparison, Reading};
+use crate::server::clock::{Clock, ClockReading, Compared, Comparison};
 use crate::time::{Micros, Millis};
 
 /// The instant of the turn, on the engine's clock and on the monotonic one.
@@ -15,13 +15,12 @@ pub struct TurnClock {
     pub now: Micros,
     /// The same instant on the monotonic clock.
     pub mono_us: u64,
-    /// When the server started.
     pub start: Micros,
     /// The same instant on the monotonic clock.
     pub start_mono_us: u64,
     pub standstills: Standstills,
-    /// The wall clock is not believed beyond this: what most nodes of the cluster say, and what one may be wrong by. It is told
-    /// against the clock that nobody sets, µs. None: there is nobody to ask.
+    /// The wall clock is not trusted beyond this: the majority's clock plus the allowed skew, relative to the monotonic
+    /// clock, µs. None: there are no other nodes to ask.
     pub cap: Option<i64>,
 }
 
@@ -38,7 +37,7 @@ impl TurnClock {
     }
 
     /// All clocks, the wall clock as far as it is believed.
-    fn reading(&self) -> Reading {
+    fn reading(&self) -> ClockReading {
         let mut reading = self.timer.reading();
         if let Some(cap) = self.cap {
             let latest = (reading.boot_us as i64).saturating_add(cap).max(0) as u64;
@@ -47,7 +46,7 @@ impl TurnClock {
         reading
     }
 
-    /// Goes on from `last`, the last instant that the journal knows of, if the wall clock is behind it.
+    /// Continues from `last`, the last instant of the journal, if the wall clock is behind it.
     ///
     /// Tells the log if the clock that a start begins with may be wrong. Nothing follows from it: what was
     /// once reached is not given up, and a downtime may be of any length.
@@ -71,20 +70,18 @@ impl TurnClock {
         if ahead_us > 1_000 {
             tracing::warn!(
                 ahead_us,
-                "the wall clock is behind the journal's last instant, where time goes on: at half speed \
-                 until the wall clock has caught up. If it was wrong then, see delayd check --clock"
+                "the wall clock is behind the journal's last instant: time continues there, at half speed until the \
+                 wall clock has caught up. If that instant was wrong, see delayd check --clock"
             );
         } else if last.0 > 0 && jump_us_max > 0 && since_us > jump_us_max {
             tracing::warn!(
                 since_us,
-                "the wall clock is ahead of the journal's last instant by more than max-clock-jump, and is \
-                 believed: a downtime may be as long. If the clock is wrong, stop and set it before jobs \
-                 are added"
+                "the wall clock is ahead of the journal's last instant by more than max-clock-jump, and is trusted, \
+                 because a downtime may be that long. If the clock is wrong, stop and set it before jobs are added"
             );
         }
     }
 
-    /// Reads the time of this turn.
     pub fn read(&mut self) {
         self.mono_us = self.timer.mono_us();
         let now = self.anchored.at(self.mono_us);
@@ -141,12 +138,12 @@ fn log_comparison(wall: Compared) {
         Compared::Doubted(us) => {
             tracing::warn!(
                 us,
-                "the wall clock is ahead by more than max-clock-jump; it is believed if it stands \
-                 there for a minute, and until then time goes on without it"
+                "the wall clock is ahead by more than max-clock-jump; it is trusted if it keeps that time for a \
+                 minute, and until then time continues without it"
             );
         }
         Compared::Withdrawn => {
-            tracing::warn!("the wall clock is back from where it was not believed");
+            tracing::warn!("the wall clock is back from the time that was not trusted");
         }
     }
 }

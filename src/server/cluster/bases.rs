@@ -16,49 +16,45 @@ mod line;
 mod receive;
 mod send;
 
-use crate::cluster::claims::Claims;
-use crate::cluster::codec::{Head, Outgoing};
-use crate::cluster::hello::{Called, Secret};
-use crate::journal::Disk;
+use crate::cluster::members::claims::Claims;
+use crate::cluster::peer::hello::{Called, Secret};
+use crate::cluster::raft::codec::{Head, Outgoing};
+use crate::journal::{Arrived, Disk};
 use crate::server::cluster::connection::Parts;
-use crate::server::cluster::entry_log::ArrivedBases;
 use crate::server::cluster::peer_tls::PeerTls;
-use crate::server::cluster::wakeup::Wakeup;
+use crate::server::cluster::poll::Wakeup;
 use bytes::Bytes;
-use line::Line;
+use line::BaseLine;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the thread of Raft is told of bases.
+/// Bases that have come from others, are whole, and have not taken the place of the log.
+pub type ArrivedBases = Arc<Mutex<Vec<Arrived>>>;
+
+/// Bases as the thread of Raft sees them.
 #[derive(Debug)]
 pub enum BaseEvent {
     /// The one to this node goes on.
-    Moved {
-        /// To whom.
-        to: u64,
-    },
+    Moved { to: u64 },
     /// It has arrived whole, with its message; or it never will.
     Ended {
-        /// To whom.
         to: u64,
         /// Which of both.
         arrived: bool,
     },
     /// One has come whole; this is its message.
     Arrived {
-        /// From whom.
         peer: u64,
-        /// What it says.
+        /// The announced numbers.
         head: Head,
-        /// What followed.
+        /// The bodies that followed.
         bodies: Vec<Bytes>,
     },
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Bases {
     storage: Arc<Disk>,
@@ -78,17 +74,17 @@ pub struct Bases {
 pub struct Task {
     /// The last index in it.
     pub index: u64,
-    /// What follows when it has arrived.
+    /// The message that follows when it has arrived.
     pub message: Outgoing,
     /// Where the receiver is, ...
     pub place: SocketAddr,
-    /// ... who that is, ...
+    /// ... its claims, ...
     pub called: Called,
-    /// ... and who calls.
+    /// ... and the caller's claims.
     pub own: Claims,
     /// The cluster's.
     pub secret: Secret,
-    /// What the connection is sealed with.
+    /// The encryption of the connection.
     pub tls: PeerTls,
 }
 
@@ -126,7 +122,7 @@ impl Bases {
         let thread = std::thread::Builder::new().name("base-out".to_owned());
         thread.spawn(move || {
             let arrived = send::run(&bases, &task, &is_over);
-            // Of one that was replaced nobody is to hear.
+            // A receiver that was replaced gets no more messages.
             if !is_over.load(Ordering::Relaxed) {
                 bases.tell(BaseEvent::Ended { to, arrived });
             }
@@ -134,8 +130,8 @@ impl Bases {
         Ok(())
     }
 
-    /// Takes over a connection from the node `peer`, called `name`, which has said who it is. One that is there already
-    /// ends: whoever sends has begun anew, or another node leads.
+    /// Takes over a connection from the node `peer`, called `name`, which has identified itself. An existing one ends:
+    /// the sender has started again, or another node leads.
     ///
     /// # Errors
     /// The system has no thread for it.
@@ -147,7 +143,7 @@ impl Bases {
             // It may be over already.
             let _ = before.shutdown(Shutdown::Both);
         }
-        let mut line = Line::new(socket, inbox)?;
+        let mut line = BaseLine::new(socket, inbox)?;
         line.sealer = sealer;
         let (bases, name) = (Arc::clone(self), name.to_owned());
         let thread = std::thread::Builder::new().name("base-in".to_owned());
@@ -159,12 +155,11 @@ impl Bases {
         Ok(())
     }
 
-    /// What has happened since the last call.
+    /// The events since the last call.
     pub fn take_events(&self) -> Vec<BaseEvent> {
         std::mem::take(&mut lock(&self.events))
     }
 
-    /// Ends what runs.
     pub fn stop(&self) {
         lock(&self.sending).values().for_each(|is_over| is_over.store(true, Ordering::Relaxed));
         if let Some(stream) = lock(&self.receiving).take() {
@@ -178,7 +173,7 @@ impl Bases {
     }
 }
 
-/// Nobody holds one for longer than it takes to move what is in it.
+/// It is held only for as long as moving its content takes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,22 +1,22 @@
-//! One connection between two nodes. Messages go one way, from who dialled to who took the call.
+//! One connection between two nodes. Messages go one way, from the dialling side to the called one.
 
-use crate::cluster::claims::Claims;
-use crate::cluster::clocks::ClockNote;
-use crate::cluster::frame::{Inbox, Kind, encode_sealed};
-use crate::cluster::hello::{Handshake, Nonce, Peer, Refusal, Secret};
-use crate::cluster::seal::Sealer;
-use crate::cluster::verify::VerifyNote;
+use crate::cluster::members::claims::Claims;
+use crate::cluster::peer::frame::{FrameKind, Inbox, encode_sealed};
+use crate::cluster::peer::hello::{Handshake, MetPeer, Nonce, Refusal, Secret};
+use crate::cluster::peer::seal::Sealer;
+use crate::cluster::peer::verify::VerifyNote;
+use crate::cluster::timing::clocks::ClockNote;
 use crate::limits::{
     PEER_ACKNOWLEDGED_ELECTIONS, PEER_BYTES_AT_ONCE, PEER_READ_BYTES, REFUSAL_BYTES_MAX,
 };
 use crate::server::cluster::bases::Bases;
 use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::peers::Incoming;
+use crate::server::cluster::poll::Wakeup;
 use crate::server::cluster::poll::{Poller, Ready};
-use crate::server::cluster::queue::Queue;
-use crate::server::cluster::refusals::{Refusals, Trouble};
+use crate::server::cluster::queue::SendQueue;
+use crate::server::cluster::refusals::{ConnectionTrouble, Refusals};
 use crate::server::cluster::socket::Socket;
-use crate::server::cluster::wakeup::Wakeup;
 use bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,36 +24,34 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What all connections need.
 pub struct Context {
     pub poller: Poller,
-    /// What this node says of itself.
+    /// This node's claims.
     pub own: Claims,
     pub secret: Secret,
     /// A member that has proved itself speaks an older protocol than the caller's proof needs.
     pub has_old: bool,
-    /// What connections are sealed with.
     pub tls: PeerTls,
     /// CLOCK_BOOTTIME, µs, as of this wake-up.
     pub now_us: u64,
     pub refusals: Refusals,
     /// Messages that have come, in order for each connection.
     pub incoming: Vec<Incoming>,
-    /// To whom what was on its way is lost.
+    /// The nodes whose messages in flight are lost.
     pub lost: Vec<u64>,
-    /// Who had called and is gone, and was not met again since.
+    /// Callers that have disconnected and were not met again since.
     pub parted: Vec<u64>,
-    /// What peers' clocks show, as they have said.
+    /// Peers' notes of their clocks.
     pub clocks: Vec<(u64, ClockNote)>,
     /// Whether they hold the same as others, as they ask and answer.
     pub verify: Vec<(u64, VerifyNote)>,
-    /// What those that were called have said as they refused this node.
+    /// The reasons of called nodes that refused this one.
     pub refused: Vec<String>,
     /// Through which bases come and go; nothing where there is no journal.
     pub bases: Option<Arc<Bases>>,
     /// Wakes the thread that has all this.
     pub wakeup: Arc<Wakeup>,
-    /// After so long without an acknowledgement a control connection has ended.
+    /// After this long without an acknowledgement a control connection has ended.
     pub acknowledged_within: Duration,
     scratch: Box<[u8]>,
     next_token: u64,
@@ -98,7 +96,7 @@ impl Context {
         self.next_token
     }
 
-    /// What was sent to a node and has not arrived never will.
+    /// Data sent to a node that has not arrived never will.
     pub fn lose(&mut self, node: u64) {
         if !self.lost.contains(&node) {
             self.lost.push(node);
@@ -106,16 +104,15 @@ impl Context {
     }
 }
 
-/// What is left of a connection that another thread goes on with.
+/// The rest of a connection that another thread continues.
 pub struct Parts {
     pub socket: Socket,
-    /// What has come over it and was not taken.
+    /// Received data that was not taken.
     pub inbox: Inbox,
     pub sealer: Option<Sealer>,
     pub unsent: Vec<u8>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Connection {
     token: u64,
@@ -124,10 +121,10 @@ pub struct Connection {
     inbox: Inbox,
     /// Seals what is sent after the handshake.
     sealer: Option<Sealer>,
-    queue: Queue,
+    queue: SendQueue,
     is_readable: bool,
     is_writable: bool,
-    /// Nothing comes behind what can be read.
+    /// Nothing follows the readable data.
     is_over: bool,
     /// Nothing has come.
     is_silent: bool,
@@ -143,7 +140,7 @@ impl Connection {
     ) -> io::Result<Connection> {
         let token = cx.token();
         cx.poller.watch_changes(&socket, token)?;
-        let mut queue = Queue::default();
+        let mut queue = SendQueue::default();
         queue.push([Bytes::from(out)]);
         Ok(Connection {
             token,
@@ -164,7 +161,7 @@ impl Connection {
         self.token
     }
 
-    /// What the poller tells of it.
+    /// The poller's events.
     pub fn note(&mut self, ready: Ready) {
         self.is_readable |= ready.is_readable;
         self.is_writable |= ready.is_writable;
@@ -203,12 +200,12 @@ impl Connection {
         self.queue.bytes()
     }
 
-    /// Those of them behind the message that is being written.
+    /// Those of them after the message that is being written.
     pub fn bytes_behind_first(&self) -> usize {
         self.queue.bytes_behind_first()
     }
 
-    /// What has arrived.
+    /// The received data.
     pub fn inbox(&mut self) -> &mut Inbox {
         &mut self.inbox
     }
@@ -221,7 +218,8 @@ impl Connection {
         match self.socket.read(&mut cx.scratch) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(bytes) => {
-                // Fewer than there was room for: that was all, unless the end is to be found out.
+                // Fewer than there was space for: that was all, unless the end of the connection is
+                // sought.
                 let was_all = bytes < cx.scratch.len() && !self.socket.may_have_more();
                 self.is_readable = !was_all || self.is_over;
                 self.is_silent = false;
@@ -244,8 +242,8 @@ impl Connection {
     /// Goes on with the handshake; the peer, once it is known.
     ///
     /// # Errors
-    /// It is refused, and has been told.
-    pub fn shake(&mut self) -> Result<Option<Peer>, Refusal> {
+    /// It is refused, and has been told the reason.
+    pub fn shake(&mut self) -> Result<Option<MetPeer>, Refusal> {
         let mut out = Vec::new();
         let shaken = self.handshake.advance(&mut self.inbox, &mut out);
         self.queue.push([Bytes::from(out)]);
@@ -258,15 +256,15 @@ impl Connection {
     }
 
     /// Tells a caller why it is refused after its handshake.
-    pub fn refuse(&mut self, trouble: &Trouble) {
+    pub fn refuse(&mut self, trouble: &ConnectionTrouble) {
         let text = trouble.to_string();
         let text = &text.as_bytes()[..text.len().min(REFUSAL_BYTES_MAX)];
-        self.push(Kind::Refused, text, &[]);
+        self.push(FrameKind::Refused, text, &[]);
         let _ = self.write();
     }
 
     /// Appends a message.
-    pub fn push(&mut self, kind: Kind, head: &[u8], bodies: &[Bytes]) {
+    pub fn push(&mut self, kind: FrameKind, head: &[u8], bodies: &[Bytes]) {
         self.queue.push(encode_sealed(kind, head, bodies, &mut self.sealer));
     }
 
@@ -285,7 +283,6 @@ impl Connection {
     }
 }
 
-/// Of one connection.
 pub fn nonce() -> Nonce {
     let (mut nonce, mut filled) = (Nonce::default(), 0);
     while filled < nonce.len() {

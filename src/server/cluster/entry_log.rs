@@ -1,25 +1,26 @@
-//! What a node's log is asked to do, in one order: appends, cuts and votes of Raft, and what is read for others.
+//! The operations on a node's log, in one order: appends, cuts and votes of Raft, and reads for others.
 //!
-//! Pure but for the storage: the thread around it is `durability/commit/log_thread.rs`, and the simulation carries
-//! the same operations out on a storage that loses what was not synced.
+//! Pure except for the storage: the thread around it is `durability/commit/log_thread.rs`, and the simulation runs the
+//! same operations on a storage that loses unsynced data.
 
-use crate::cluster::entry::{self, Base, Facts, Payload, Vote, Write};
 use crate::cluster::members::{Members, WrongMembers};
-use crate::cluster::output::Fetch;
+use crate::cluster::raft::entry::{self, Base, EpochFacts, Payload, Vote, Write};
+use crate::cluster::raft::output::Fetch;
 use crate::ids::Index;
-use crate::journal::record::{Kind, span};
-use crate::journal::state;
+use crate::journal::record::raft_state;
+use crate::journal::record::{RecordKind, span};
 
-use crate::journal::{Arrived, Entry, JournalError, Log, OwnedEntry, Storage, may_pass};
+use crate::journal::{JournalError, Log, OwnedEntry, SegmentEntry, Storage, may_pass};
 use crate::limits::APPEND_BYTES_MAX;
-use crate::server::cluster::raft_loop::Done;
+use crate::server::cluster::bases::ArrivedBases;
+use crate::server::cluster::raft_loop::LogDone;
 use crate::time::Micros;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-/// What is to be done.
+/// An operation.
 #[derive(Debug)]
 pub enum Op {
     /// To become durable.
@@ -28,14 +29,11 @@ pub enum Op {
     Fetch(Fetch),
     /// Everything up to this index is known committed.
     Stamp(u64),
-    /// What is before this index is in a base: of the log so many segments are kept, beside the one that is written.
+    /// Everything before this index is in a base: this many segments of the log are kept, in addition to the one being
+    /// written.
     Drop(u64),
 }
 
-/// Bases that have come from others, are whole, and have not taken the place of the log.
-pub type ArrivedBases = Arc<Mutex<Vec<Arrived>>>;
-
-/// A node's log.
 #[derive(Debug)]
 pub struct EntryLog<S: Storage> {
     /// As it was opened.
@@ -46,18 +44,18 @@ pub struct EntryLog<S: Storage> {
     written_bytes: u64,
     /// The time of the newest facts written by this process, for entries that have none of their own.
     now: Micros,
-    /// What is known committed, once the log is so far.
+    /// The newest index known to be committed, once the log has it.
     committed: Index,
-    /// The same as the log tells it already.
+    /// The committed index that the log has recorded already.
     noted: Index,
     storage: Arc<S>,
     arrived: ArrivedBases,
-    /// Segments that are not given up, beside the one that is written.
+    /// Segments that are kept, in addition to the one being written.
     kept_segments: u64,
 }
 
 impl<S: Storage> EntryLog<S> {
-    /// Of a log that was opened in `storage`. What [`Op::Drop`] gives up leaves it `kept_bytes` at least.
+    /// For a log that was opened in `storage`. [`Op::Drop`] leaves at least `kept_bytes` of it.
     pub fn new(
         log: Log<S>,
         storage: Arc<S>,
@@ -79,12 +77,12 @@ impl<S: Storage> EntryLog<S> {
         }
     }
 
-    /// Carries out what there is, in order, without making it durable. What there is no room for, and all behind it,
-    /// stays in `ops`: nothing of it is done.
+    /// Carries out the operations, in order, without making them durable. Those without space, and all later ones, stay
+    /// in `ops`: nothing of them is done.
     ///
     /// # Errors
-    /// The log is of no use any more.
-    pub fn carry_out(&mut self, ops: &mut VecDeque<Op>, done: &mut Vec<Done>) -> io::Result<()> {
+    /// The log cannot be used any more.
+    pub fn carry_out(&mut self, ops: &mut VecDeque<Op>, done: &mut Vec<LogDone>) -> io::Result<()> {
         while let Some(op) = ops.front() {
             match op {
                 Op::Write(write) => match self.write(write) {
@@ -95,7 +93,7 @@ impl<S: Storage> EntryLog<S> {
                 Op::Drop(before) => self.drop_before(Index(*before), done)?,
                 Op::Fetch(fetch) => {
                     let found = self.fetch(fetch)?;
-                    done.push(Done::Fetched(fetch.number, found));
+                    done.push(LogDone::Fetched(fetch.number, found));
                 }
             }
             ops.pop_front();
@@ -103,13 +101,13 @@ impl<S: Storage> EntryLog<S> {
         Ok(())
     }
 
-    /// Makes durable what was carried out, and tells it.
+    /// Makes the operations durable, and reports them.
     ///
     /// # Errors
     /// As of [`EntryLog::carry_out`].
-    pub fn sync(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
+    pub fn sync(&mut self, done: &mut Vec<LogDone>) -> io::Result<()> {
         self.log.sync()?;
-        done.extend(self.unsynced.take().map(Done::Persisted));
+        done.extend(self.unsynced.take().map(LogDone::Persisted));
         Ok(())
     }
 
@@ -123,13 +121,12 @@ impl<S: Storage> EntryLog<S> {
         std::mem::take(&mut self.written_bytes)
     }
 
-    /// Whether no record tells yet what is known committed.
+    /// Whether the known commit position is in no record yet.
     pub fn is_to_be_noted(&self) -> bool {
         self.committed > self.noted
     }
 
-    /// Writes down what is known committed, if no record tells it yet. Nobody waits for it: without room it is left
-    /// out.
+    /// Records the committed index, if no record has it yet. No client waits for it: without space it is left out.
     ///
     /// # Errors
     /// As of [`EntryLog::carry_out`].
@@ -168,8 +165,8 @@ impl<S: Storage> EntryLog<S> {
         Ok(())
     }
 
-    /// The base first: if a crash comes between, a start finds that the log does not lead to it. What the log has of it
-    /// already counts for others until then.
+    /// The base first: if a crash comes between, a start finds that the log does not lead to it. Until then the log's
+    /// part of it counts for others.
     fn install(&mut self, base: &Base) -> io::Result<()> {
         if self.log.bounds().0 == Index(base.index).next() {
             return Ok(());
@@ -189,13 +186,13 @@ impl<S: Storage> EntryLog<S> {
         Ok(())
     }
 
-    fn drop_before(&mut self, before: Index, done: &mut Vec<Done>) -> io::Result<()> {
+    fn drop_before(&mut self, before: Index, done: &mut Vec<LogDone>) -> io::Result<()> {
         while self.log.segments() > self.kept_segments + 1 && self.log.drop_one_before(before)? {}
-        done.push(Done::Dropped(self.log.bounds().0.0));
+        done.push(LogDone::Dropped(self.log.bounds().0.0));
         Ok(())
     }
 
-    fn append(&mut self, entries: &[entry::Entry]) -> io::Result<()> {
+    fn append(&mut self, entries: &[entry::LogEntry]) -> io::Result<()> {
         let before = Index(entries[0].index - 1);
         let position = self.log.position(before)?.ok_or_else(|| missing(before))?;
         let (mut first, mut now) = (position.first.max(1), self.now);
@@ -203,15 +200,15 @@ impl<S: Storage> EntryLog<S> {
         let mut batches = Vec::with_capacity(entries.len());
         for (entry, body) in entries.iter().zip(&bodies) {
             let (kind, count, body) = match &entry.payload {
-                Payload::Blank => (Kind::Blank, 0, &[][..]),
-                Payload::Members(_) => (Kind::Members, 0, &body[..]),
+                Payload::Blank => (RecordKind::Blank, 0, &[][..]),
+                Payload::Members(_) => (RecordKind::Members, 0, &body[..]),
                 Payload::Facts(facts) => {
                     (first, now) = (facts.first, facts.now);
-                    (Kind::Facts, facts.count, &facts.body[..])
+                    (RecordKind::Facts, facts.count, &facts.body[..])
                 }
             };
             let (index, epoch, node) = (Index(entry.index), entry.term, entry.node);
-            batches.push(Entry { kind, index, epoch, node, first, now, count, body });
+            batches.push(SegmentEntry { kind, index, epoch, node, first, now, count, body });
             first += u64::from(count);
             self.written_bytes += span(body.len());
         }
@@ -220,14 +217,14 @@ impl<S: Storage> EntryLog<S> {
         Ok(())
     }
 
-    /// What is committed and not in the log yet is so when it is.
+    /// An index that is committed and not in the log yet is recorded when it is.
     fn note_commit(&mut self, commit: u64) {
         let (_, last) = self.log.bounds();
         self.committed = self.committed.max(Index(commit)).min(last);
         self.log.commit(self.committed);
     }
 
-    fn fetch(&self, fetch: &Fetch) -> io::Result<Vec<entry::Entry>> {
+    fn fetch(&self, fetch: &Fetch) -> io::Result<Vec<entry::LogEntry>> {
         let (from, to) = (Index(fetch.low), Index(fetch.high.saturating_sub(1)));
         match self.log.read(from, to, APPEND_BYTES_MAX) {
             Ok(read) => read.into_iter().map(entry_of).collect(),
@@ -238,14 +235,14 @@ impl<S: Storage> EntryLog<S> {
 }
 
 /// As Raft has it.
-pub(super) fn entry_of(batch: OwnedEntry) -> io::Result<entry::Entry> {
+pub(super) fn entry_of(batch: OwnedEntry) -> io::Result<entry::LogEntry> {
     let OwnedEntry { kind, index, epoch, node, first, now, count, body } = batch;
     let payload = match kind {
-        Kind::Blank => Payload::Blank,
-        Kind::Members => Payload::Members(members_of(&body).map_err(io::Error::other)?),
-        _ => Payload::Facts(Facts { first, now, count, body: Bytes::from(body) }),
+        RecordKind::Blank => Payload::Blank,
+        RecordKind::Members => Payload::Members(members_of(&body).map_err(io::Error::other)?),
+        _ => Payload::Facts(EpochFacts { first, now, count, body: Bytes::from(body) }),
     };
-    Ok(entry::Entry { index: index.0, term: epoch, node, payload })
+    Ok(entry::LogEntry { index: index.0, term: epoch, node, payload })
 }
 
 /// As the journal keeps them.
@@ -253,7 +250,7 @@ pub(super) fn members_of(body: &[u8]) -> Result<Members, WrongMembers> {
     Members::decode(body)
 }
 
-fn body_of(entry: &entry::Entry) -> Vec<u8> {
+fn body_of(entry: &entry::LogEntry) -> Vec<u8> {
     let mut body = Vec::new();
     if let Payload::Members(members) = &entry.payload {
         members.encode(&mut body);
@@ -261,8 +258,8 @@ fn body_of(entry: &entry::Entry) -> Vec<u8> {
     body
 }
 
-fn noted(vote: Vote) -> state::Vote {
-    state::Vote { epoch: vote.term, node: vote.voted_for }
+fn noted(vote: Vote) -> raft_state::Vote {
+    raft_state::Vote { epoch: vote.term, node: vote.voted_for }
 }
 
 fn missing(index: Index) -> io::Error {

@@ -1,13 +1,13 @@
-//! The raft thread: its sockets, its clock, and what stands between it and the turn.
+//! The raft thread: its sockets, its clock, and the exchange with the turn.
 
 pub mod bases;
-mod caller;
 mod connection;
-pub mod desk;
-mod dialer;
-mod door;
 pub mod entry_log;
+mod inbound;
+mod listener;
+pub mod mailbox;
 pub mod options;
+mod outbound;
 pub mod peer_tls;
 pub mod peers;
 mod poll;
@@ -19,7 +19,6 @@ mod socket;
 pub mod start;
 pub mod thread;
 pub mod transport;
-pub mod wakeup;
 
 #[cfg(test)]
 mod tests;

@@ -1,19 +1,19 @@
-//! What the options say of this node's cluster.
+//! The options of this node's cluster.
 
-use crate::cluster::options::{Given, Options, WrongOption, node_name};
+use crate::cluster::options::{ClusterOptions, Given, WrongOption, node_name};
 use crate::config::Config;
 use crate::config::options::Name;
-use crate::server::watch::machine;
+use crate::server::observe::machine;
 
 /// The cluster that the options name; none for a server that runs alone.
 ///
 /// # Errors
 /// A value that is wrong, or does not go with another.
-pub fn read(config: &Config) -> Result<Option<Options>, WrongOption> {
+pub fn read(config: &Config) -> Result<Option<ClusterOptions>, WrongOption> {
     read_on(config, &machine::hostname())
 }
 
-fn read_on(config: &Config, hostname: &str) -> Result<Option<Options>, WrongOption> {
+fn read_on(config: &Config, hostname: &str) -> Result<Option<ClusterOptions>, WrongOption> {
     let nodes = config.text(Name::ClusterNodes);
     let sentinel_port = config.number(Name::SentinelPort) as u16;
     match config.text(Name::ClusterNode) {
@@ -62,7 +62,8 @@ mod tests {
         config
     }
 
-    /// All nodes may be given the same command: `@hostname` tells them apart. Lists have commas, or blanks as in a file.
+    /// All nodes may be given the same command: `@hostname` distinguishes them. Lists have commas, or spaces as in a
+    /// file.
     #[test]
     fn every_option_is_read() {
         let config = config(&[
@@ -89,10 +90,7 @@ mod tests {
         );
         assert_eq!((options.election_us, options.lease_grace_us), (500_000, 3_000_000));
         let text = read_on(&config, "n4").unwrap_err().to_string();
-        assert!(
-            text.starts_with("cluster-node is n4, which is not in cluster-nodes: n1="),
-            "{text}"
-        );
+        assert!(text.starts_with("cluster-node n4 is not in cluster-nodes: n1="), "{text}");
     }
 
     #[test]

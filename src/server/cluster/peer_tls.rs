@@ -13,17 +13,17 @@ use rustls::{
 };
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What connections between nodes are sealed with; nothing if they are not. All copies are one: what is set holds for every
-/// connection that begins after that.
+/// The encryption of connections between nodes; nothing without it. All copies are one: a new value applies to every
+/// later connection.
 #[derive(Clone, Debug, Default)]
-pub struct PeerTls(Arc<RwLock<Option<Keys>>>);
+pub struct PeerTls(Arc<RwLock<Option<TlsConfigs>>>);
 
 /// Both ends of a handshake.
 #[derive(Clone, Debug)]
-pub struct Keys {
-    /// For who calls.
+pub struct TlsConfigs {
+    /// For the calling side.
     pub client: Arc<ClientConfig>,
-    /// For who is called.
+    /// For the called side.
     pub server: Arc<ServerConfig>,
 }
 
@@ -37,21 +37,21 @@ impl PeerTls {
     }
 
     /// From here on these.
-    pub fn set(&self, keys: Option<Keys>) {
+    pub fn set(&self, keys: Option<TlsConfigs>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// Those of a connection that begins now.
-    pub fn keys(&self) -> Option<Keys> {
+    pub fn keys(&self) -> Option<TlsConfigs> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// What the options say; none without `tls-cluster`.
+/// The keys by the options; none without `tls-cluster`.
 ///
 /// # Errors
 /// A file is missing or holds something else: which and why.
-pub fn keys(config: &Config) -> Result<Option<Keys>, String> {
+pub fn keys(config: &Config) -> Result<Option<TlsConfigs>, String> {
     if !config.flag(Name::TlsCluster) {
         return Ok(None);
     }
@@ -82,11 +82,11 @@ pub fn keys(config: &Config) -> Result<Option<Keys>, String> {
         .with_custom_certificate_verifier(Arc::new(AnyName(called)))
         .with_client_auth_cert(chain, key)
         .map_err(tls::wrong_certificate)?;
-    Ok(Some(Keys { client: Arc::new(client), server: Arc::new(server) }))
+    Ok(Some(TlsConfigs { client: Arc::new(client), server: Arc::new(server) }))
 }
 
-/// Takes what the authority has signed, whatever name it is for: nodes are listed by addresses that change, and say who
-/// they are in a handshake of their own.
+/// Accepts any certificate that the authority has signed, for any name: nodes are listed by addresses that change, and
+/// identify themselves in a handshake of their own.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 

@@ -1,12 +1,12 @@
 //! The connections to other nodes, as the raft loop uses them: sockets in a server, links in virtual time in tests.
 
-use crate::cluster::claims::Claims;
-use crate::cluster::clocks::ClockNote;
-use crate::cluster::codec::{Head, Outgoing};
 use crate::cluster::driver::Dial;
-use crate::cluster::formation::Conflict;
-use crate::cluster::output::Refused;
-use crate::cluster::verify::{Missed, VerifyNote};
+use crate::cluster::members::claims::Claims;
+use crate::cluster::members::formation::Conflict;
+use crate::cluster::peer::verify::{Missed, VerifyNote};
+use crate::cluster::raft::codec::{Head, Outgoing};
+use crate::cluster::raft::output::RefusedMessage;
+use crate::cluster::timing::clocks::ClockNote;
 use crate::server::cluster::bases::BaseEvent;
 use crate::time::Micros;
 use bytes::Bytes;
@@ -16,22 +16,21 @@ use bytes::Bytes;
 pub struct Incoming {
     /// The connection it came over: for [`Peers::refuse`].
     pub token: u64,
-    /// Whose connection that is.
+    /// The peer of that connection.
     pub peer: u64,
-    /// What it says.
+    /// The announced numbers.
     pub head: Head,
-    /// What followed.
+    /// The bodies that followed.
     pub bodies: Vec<Bytes>,
 }
 
-/// Asked when a handshake has ended well, whoever called: an error closes the connection.
+/// Called when a handshake has succeeded, on either side: an error closes the connection.
 pub type Meet<'a> = &'a mut dyn FnMut(&Claims) -> Result<(), Conflict>;
 
-/// See the module.
 pub trait Peers {
-    /// What the monotonic clock shows at this moment: later than the wake-up by what was done since.
+    /// The monotonic clock at this moment: later than the wake-up by the work done since.
     fn clock(&self) -> Micros;
-    /// What this node says of itself to nodes that it meets from here on.
+    /// This node's claims for nodes that it meets from here on.
     fn set_claims(&mut self, own: Claims);
     /// The nodes to keep connections to.
     fn set_peers(&mut self, list: Vec<Dial>);
@@ -40,16 +39,17 @@ pub trait Peers {
     /// Lets callers in, dials, and takes the messages that have come.
     fn work(&mut self, meet: Meet<'_>) -> Vec<Incoming>;
     /// Ends the connection over which an invalid message came. Others that came over it may still follow.
-    fn refuse(&mut self, token: u64, refused: Refused);
-    /// Nodes whose calls have ended since the last call of this, and that were not met again.
+    fn refuse(&mut self, token: u64, refused: RefusedMessage);
+    /// Nodes whose connections to us have ended since the last call of this, and that were not met
+    /// again.
     fn take_parted(&mut self) -> Vec<u64>;
-    /// What peers' clocks show, as they have said since the last call.
+    /// Peers' notes of their clocks since the last call.
     fn take_clocks(&mut self) -> Vec<(u64, ClockNote)>;
     /// Whether all hold the same, as peers have asked and answered since the last call.
     fn take_verify(&mut self) -> Vec<(u64, VerifyNote)>;
-    /// What nodes that were called have said as they refused this node, since the last call.
+    /// Refusals by called nodes since the last call.
     fn take_refused(&mut self) -> Vec<String>;
-    /// What has become of bases since the last call.
+    /// The results of bases since the last call.
     fn take_base_events(&mut self) -> Vec<BaseEvent>;
     /// Queues messages, in order; [`Peers::flush`] sends them.
     fn send(&mut self, messages: Vec<Outgoing>);
@@ -60,7 +60,6 @@ pub trait Peers {
     /// # Errors
     /// It is not connected, or older than that.
     fn send_verify(&mut self, to: u64, note: VerifyNote) -> Result<(), Missed>;
-    /// Tells each peer that understands it what `note` has for it.
     fn send_clocks(&mut self, note: impl Fn(u64) -> Option<ClockNote>);
     /// Writes what there is room for. The nodes to which something was lost since the last call.
     fn flush(&mut self) -> Vec<u64>;

@@ -1,6 +1,7 @@
-//! What the raft thread sleeps on: epoll, and the clock of its ticks.
+//! The raft thread's wait: epoll, and the clock of its ticks.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -9,14 +10,14 @@ use rustix::time::{
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Events taken at a time; more come with the next call.
 const EVENTS: usize = 64;
 
-/// See the module.
 pub struct Poller(OwnedFd);
 
-/// What there is to do at a descriptor.
+/// The readiness of a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
     /// As it was watched.
@@ -35,8 +36,8 @@ impl Poller {
         Ok(Poller(epoll::create(CreateFlags::CLOEXEC)?))
     }
 
-    /// Tells of each change at a connection, once, until it is closed: whoever is told reads and writes as long as that
-    /// goes on, or remembers that there is more.
+    /// Reports each change of a connection, once, until it is closed: the receiver reads and writes as long as that
+    /// succeeds, or remembers that there is more.
     pub fn watch_changes(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.0, fd, EventData::new_u64(token), flags)?)
@@ -118,5 +119,47 @@ impl Ticker {
 impl AsFd for Ticker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+// Waking the raft thread from other threads.
+
+/// An eventfd. The waiting side watches for edges, so that it is never read.
+#[derive(Debug)]
+pub struct Wakeup {
+    fd: OwnedFd,
+    /// The thread is awake, or was woken and has not looked yet: it need not be woken again.
+    is_awake: AtomicBool,
+}
+
+impl Wakeup {
+    /// For a thread that has not looked for anything yet.
+    pub fn new() -> io::Result<Wakeup> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Wakeup { fd, is_awake: AtomicBool::new(false) })
+    }
+
+    /// After what it is to see was put where it looks.
+    pub fn wake(&self) {
+        // It fails only when 2^64 - 1 of them were never read; then it is readable anyway.
+        if !self.is_awake.swap(true, Ordering::SeqCst) {
+            let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Whether it was woken since it began to look.
+    pub fn is_rung(&self) -> bool {
+        self.is_awake.load(Ordering::SeqCst)
+    }
+
+    /// By the thread, before it looks: what is put there from here on wakes it again.
+    pub fn begin_to_look(&self) {
+        self.is_awake.store(false, Ordering::SeqCst);
+    }
+}
+
+impl AsFd for Wakeup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }

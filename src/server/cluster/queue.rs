@@ -1,21 +1,19 @@
-//! What waits to be written to a connection: parts of messages, whose bodies are shared with the log.
+//! Data waiting to be written to a connection: parts of messages, whose bodies are shared with the log.
 
 use crate::limits::PEER_PARTS_AT_ONCE;
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 
-/// See the module.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub struct SendQueue {
     parts: VecDeque<Bytes>,
     bytes: usize,
-    /// Of each message the bytes that wait.
+    /// The waiting bytes of each message.
     messages: VecDeque<usize>,
 }
 
-impl Queue {
-    /// Appends a message.
+impl SendQueue {
     pub fn push(&mut self, message: impl IntoIterator<Item = Bytes>) {
         let before = self.bytes;
         for part in message.into_iter().filter(|part| !part.is_empty()) {
@@ -27,12 +25,11 @@ impl Queue {
         }
     }
 
-    /// Bytes that wait behind the message that is being written.
+    /// Bytes waiting after the message that is being written.
     pub fn bytes_behind_first(&self) -> usize {
         self.bytes - self.messages.front().unwrap_or(&0)
     }
 
-    /// Bytes that wait.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -104,7 +101,7 @@ impl Queue {
 mod tests {
     use super::*;
 
-    /// Takes so many bytes a call, and `room` in all.
+    /// Takes this many bytes a call, and `room` in all.
     struct Narrow {
         taken: Vec<u8>,
         step: usize,
@@ -131,7 +128,7 @@ mod tests {
     #[test]
     fn what_waits_behind_the_first_message_is_known() {
         let message = |bytes: usize| [Bytes::from(vec![0; bytes]), Bytes::from(vec![1; bytes])];
-        let mut queue = Queue::default();
+        let mut queue = SendQueue::default();
         queue.push([]);
         assert_eq!(queue.bytes_behind_first(), 0);
         queue.push(message(500));
@@ -153,7 +150,7 @@ mod tests {
         let all: Vec<u8> = parts().flatten().collect();
         for step in [1, 2, 3, 5, 64, 10_000] {
             for most in [1, 7, 100, 10_000] {
-                let mut queue = Queue::default();
+                let mut queue = SendQueue::default();
                 parts().for_each(|part| queue.push([part]));
                 let mut to = Narrow { taken: Vec::new(), step, room: 300 };
                 while queue.write(&mut to, most).unwrap() {

@@ -1,5 +1,5 @@
-//! What the raft thread does each time it wakes: all that has come goes to the [`Driver`], which decides, and what comes
-//! of it to the log, the peers and the turn.
+//! One iteration of the raft thread: all input goes to the [`Driver`], which decides, and the results go to the log,
+//! the peers and the turn.
 //!
 //! ```text
 //!  sleep ─> tick, messages, what the log has done, what the turn asks and proposes ─> the driver
@@ -8,17 +8,17 @@
 //!                   the turn <─ what is committed, the lease, how the node stands
 //! ```
 //!
-//! It touches no file, socket or thread: [`NodeLog`] and [`Peers`] are around it, and `thread` sleeps. Tests of whole
-//! nodes run it in virtual time. What a wake-up made leaves in the same wake-up, the writes before the messages, so that
-//! the disk works while the others do.
+//! It accesses no file, socket or thread: [`NodeLog`] and [`Peers`] are around it, and `thread` waits. Tests of whole
+//! nodes run it in virtual time. The output of a wake-up leaves in the same wake-up, the writes before the messages, so
+//! that the disk works in parallel with the others.
 
-use crate::cluster::driver::{Driver, DriverOutput, MemberChange, Told, WrongChange};
-use crate::cluster::entry::{Entry, Payload, Write};
-use crate::cluster::output::{Fetch, Refused};
-use crate::cluster::verify::VerifyNote;
+use crate::cluster::driver::{Driver, DriverEvent, DriverOutput, MemberChange, WrongChange};
+use crate::cluster::peer::verify::VerifyNote;
+use crate::cluster::raft::entry::{LogEntry, Payload, Write};
+use crate::cluster::raft::output::{Fetch, RefusedMessage};
 use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS};
 use crate::server::cluster::bases::BaseEvent;
-use crate::server::cluster::desk::{Ask, Desk};
+use crate::server::cluster::mailbox::{Ask, Mailbox};
 use crate::server::cluster::peers::Peers;
 use crate::time::Micros;
 use std::collections::VecDeque;
@@ -33,37 +33,35 @@ pub trait NodeLog {
     fn fetch(&mut self, fetch: Fetch);
     /// Everything up to this index is known committed, which nothing that was written says yet.
     fn stamp(&mut self, commit: u64);
-    /// What is before this index is in a base: begins to give up as much of it as is not to be kept.
+    /// Everything before this index is in a base: begins to drop as much of it as need not be kept.
     fn drop_before(&mut self, index: u64);
-    /// What was done since the last call, in order.
-    fn take_done(&mut self) -> Vec<Done>;
+    /// The completed operations since the last call, in order.
+    fn take_done(&mut self) -> Vec<LogDone>;
 }
 
-/// What the log has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum LogDone {
     /// The writes up to this number are durable.
     Persisted(u64),
-    /// What the fetch of this number asked for; nothing if the log no longer has it.
-    Fetched(u64, Vec<Entry>),
+    /// The result of the fetch of this number; nothing if the log no longer has it.
+    Fetched(u64, Vec<LogEntry>),
     /// The log begins with this index now.
     Dropped(u64),
     /// It failed, and does nothing more.
     Failed(String),
 }
 
-/// See the module.
 pub struct RaftLoop<L, P> {
     /// Raft, and what this node says of itself.
     pub driver: Driver,
-    /// What it writes to.
+    /// The log.
     pub log: L,
     /// The others.
     pub peers: P,
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     /// For which the turn had no room.
-    told: VecDeque<Told>,
-    /// The newest commit that the log was told.
+    told: VecDeque<DriverEvent>,
+    /// The newest commit position that was passed to the log.
     stamped: u64,
     ticks: usize,
     /// Nodes to which something was lost.
@@ -76,23 +74,23 @@ pub struct RaftLoop<L, P> {
 
 /// Whether the loop goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum LoopNext {
     /// It sleeps until something wakes it.
     Wait,
-    /// The node takes no part any more: it was asked to end, or its log has failed, which [`Desk::failure`] says.
+    /// The node has stopped: it was asked to end, or its log has failed, see [`Mailbox::failure`].
     Stop,
 }
 
 impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
-    /// Of a node that has just begun: its status is published, and its peers are named.
-    pub fn new(driver: Driver, log: L, peers: P, desk: Arc<Desk>) -> RaftLoop<L, P> {
-        // Whoever asks is answered from the beginning.
-        desk.publish(driver.status());
+    /// For a node that has just started: publishes its status, and names its peers.
+    pub fn new(driver: Driver, log: L, peers: P, mailbox: Arc<Mailbox>) -> RaftLoop<L, P> {
+        // Status requests are answered from the beginning.
+        mailbox.publish(driver.status());
         let mut raft = RaftLoop {
             driver,
             log,
             peers,
-            desk,
+            mailbox,
             told: VecDeque::new(),
             stamped: 0,
             ticks: 0,
@@ -109,14 +107,14 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         !self.lost.is_empty()
     }
 
-    /// Takes up all that there is, at `now`; if a tick is over, `tick_wall_us` is what the wall clock shows. `watch` sees
-    /// what the turn is told.
+    /// Processes all input, at `now`; if a tick is over, `tick_wall_us` is the wall clock. `watch` sees the reports to
+    /// the turn.
     pub fn step(
         &mut self,
         now: Micros,
         tick_wall_us: Option<u64>,
-        watch: impl FnMut(&Told),
-    ) -> Next {
+        watch: impl FnMut(&DriverEvent),
+    ) -> LoopNext {
         self.driver.advance(now);
         if let Some(wall_us) = tick_wall_us {
             self.driver.set_wall(now, wall_us);
@@ -128,12 +126,12 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         self.hear(now);
         if let Err(cause) = self.log_done(now) {
             // As if the process had ended: the others go on without it.
-            self.desk.fail(&cause);
-            return Next::Stop;
+            self.mailbox.fail(&cause);
+            return LoopNext::Stop;
         }
         let next = self.answer_asks(now);
         while self.driver.takes() {
-            let Some(batch) = self.desk.take_batch() else { break };
+            let Some(batch) = self.mailbox.take_batch() else { break };
             self.has_heard = true;
             self.driver.propose(batch);
         }
@@ -141,12 +139,12 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         next
     }
 
-    /// What peers say.
+    /// Peers' messages.
     fn hear(&mut self, now: Micros) {
-        let RaftLoop { peers, driver, desk, has_heard, .. } = self;
+        let RaftLoop { peers, driver, mailbox, has_heard, .. } = self;
         for message in peers.work(&mut |claims| driver.met(now, claims)) {
             let heard = match message.head.is_base() {
-                true => Err(Refused::Base { peer: message.peer }),
+                true => Err(RefusedMessage::Base { peer: message.peer }),
                 false => driver.receive(now, message.peer, message.head, message.bodies),
             };
             *has_heard = true;
@@ -158,7 +156,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
             driver.parted(node);
         }
         for (node, note) in peers.take_verify() {
-            desk.tell_verify(node, note);
+            mailbox.tell_verify(node, note);
         }
         peers.take_clocks().iter().for_each(|(node, note)| driver.clock_heard(now, *node, note));
         peers.take_refused().into_iter().for_each(|text| driver.refused(now, text));
@@ -169,7 +167,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
                 BaseEvent::Ended { to, arrived } => driver.base_ended(to, arrived),
                 BaseEvent::Arrived { peer, head, bodies } => {
                     if let Err(refused) = driver.receive(now, peer, head, bodies) {
-                        tracing::warn!("a base that arrived is rejected: {refused}");
+                        tracing::warn!("received base rejected: {refused}");
                     }
                 }
             }
@@ -180,18 +178,18 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         for done in self.log.take_done() {
             self.has_heard = true;
             match done {
-                Done::Persisted(number) => self.driver.persisted(now, number),
-                Done::Fetched(number, entries) => self.driver.fetched(number, entries),
-                Done::Dropped(first) => self.driver.log_dropped(first),
-                Done::Failed(cause) => return Err(cause),
+                LogDone::Persisted(number) => self.driver.persisted(now, number),
+                LogDone::Fetched(number, entries) => self.driver.fetched(number, entries),
+                LogDone::Dropped(first) => self.driver.log_dropped(first),
+                LogDone::Failed(cause) => return Err(cause),
             }
         }
         Ok(())
     }
 
-    fn answer_asks(&mut self, now: Micros) -> Next {
-        let mut next = Next::Wait;
-        for ask in self.desk.take_asks() {
+    fn answer_asks(&mut self, now: Micros) -> LoopNext {
+        let mut next = LoopNext::Wait;
+        for ask in self.mailbox.take_asks() {
             self.has_heard = true;
             match ask {
                 Ask::MayLead(may) => self.driver.set_may_lead(may),
@@ -200,7 +198,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
                 Ask::Resign => self.driver.resign(),
                 Ask::HandOver(to) => {
                     if !self.driver.hand_over(now, to) && !self.driver.is_handing_over() {
-                        tracing::info!("there is nobody to hand leadership over to");
+                        tracing::info!("there is no node to hand leadership over to");
                     }
                 }
                 Ask::Change(change) => {
@@ -218,16 +216,16 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
                     if let (Err(why), VerifyNote::Asked { index }) =
                         (self.peers.send_verify(to, note), note)
                     {
-                        self.desk.tell_verify(to, VerifyNote::Missed { index, why });
+                        self.mailbox.tell_verify(to, VerifyNote::Missed { index, why });
                     }
                 }
-                Ask::Stop => next = Next::Stop,
+                Ask::Stop => next = LoopNext::Stop,
             }
         }
         next
     }
 
-    fn carry_out(&mut self, has_ticked: bool, watch: impl FnMut(&Told)) {
+    fn carry_out(&mut self, has_ticked: bool, watch: impl FnMut(&DriverEvent)) {
         let DriverOutput { writes, messages, fetches, bases, told, given_up } =
             self.driver.take_output();
         given_up.iter().for_each(|(change, wrong)| log_given_up(change, wrong));
@@ -240,7 +238,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         for (index, message) in bases {
             let to = message.to;
             if !self.peers.send_base(index, message) {
-                // Raft hears it with the next tick, and begins anew.
+                // Raft notices it with the next tick, and starts again.
                 self.not_sent.push(to);
             }
         }
@@ -260,14 +258,14 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
             self.show(is_news);
         }
         let (until, heard) = self.driver.lease();
-        self.desk.set_lease(self.peers.clock(), until, heard);
-        self.desk.tell(&mut self.told);
+        self.mailbox.set_lease(self.peers.clock(), until, heard);
+        self.mailbox.tell(&mut self.told);
         // A disk that is full or stuck: the leader goes on to send a little at each heartbeat.
         self.peers.set_full(!self.told.is_empty() || self.driver.is_behind());
     }
 
-    /// How the node stands, before the turn is told what comes of it. It is written anew at a tick if anything came
-    /// since the last one; what only time changes may wait for the next heartbeat.
+    /// The node's status, before the turn is told the consequences. It is computed again at a tick if anything arrived
+    /// since the last one; changes by time alone may wait for the next heartbeat.
     fn show(&mut self, is_news: bool) {
         let is_heartbeat = self.ticks.is_multiple_of(HEARTBEAT_TICKS);
         if !is_heartbeat && !is_news && !std::mem::take(&mut self.has_heard) {
@@ -282,7 +280,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
                 self.log.stamp(status.commit);
             }
         }
-        self.desk.publish(status);
+        self.mailbox.publish(status);
     }
 
     fn follow_members(&mut self) {
@@ -291,15 +289,17 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
     }
 }
 
-/// Somebody was told OK.
+/// The requester was told OK.
 fn log_given_up(change: &MemberChange, wrong: &WrongChange) {
-    tracing::warn!("{change} is given up, and may not have been done: {wrong}");
+    tracing::warn!("{change} is cancelled, and may not have been done: {wrong}");
 }
 
-fn changes_the_status(told: &Told) -> bool {
+fn changes_the_status(told: &DriverEvent) -> bool {
     match told {
-        Told::Elected { .. } | Told::Followed { .. } | Told::Restored(_) => true,
-        Told::Delivered(entry) => matches!(entry.payload, Payload::Members(_)),
-        Told::Safe { .. } | Told::Refused { .. } | Told::BaseWanted => false,
+        DriverEvent::Elected { .. } | DriverEvent::Followed { .. } | DriverEvent::Restored(_) => {
+            true
+        }
+        DriverEvent::Delivered(entry) => matches!(entry.payload, Payload::Members(_)),
+        DriverEvent::Safe { .. } | DriverEvent::Refused { .. } | DriverEvent::BaseWanted => false,
     }
 }

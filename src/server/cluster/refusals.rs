@@ -1,11 +1,11 @@
-//! Why connections end, and how often that is said: whoever can connect can be refused a thousand times a second.
+//! Why connections end, and how often that is logged: any caller can be refused a thousand times a second.
 
-use crate::cluster::codec::HeadError;
-use crate::cluster::formation::Conflict;
-use crate::cluster::frame::FrameError;
-use crate::cluster::hello::Refusal;
-use crate::cluster::names::Name;
-use crate::cluster::output::Refused;
+use crate::cluster::members::formation::Conflict;
+use crate::cluster::members::names::Name;
+use crate::cluster::peer::frame::FrameError;
+use crate::cluster::peer::hello::Refusal;
+use crate::cluster::raft::codec::HeadError;
+use crate::cluster::raft::output::RefusedMessage;
 use crate::limits::{PEER_HANDSHAKES_MAX, PEER_REFUSAL_QUIET_US, PEER_REFUSALS_MAX};
 use std::collections::HashMap;
 use std::io;
@@ -14,29 +14,28 @@ use thiserror::Error;
 
 /// Why a connection between nodes ends.
 #[derive(Debug, Error)]
-#[allow(missing_docs, reason = "the texts say it")]
-pub enum Trouble {
+pub enum ConnectionTrouble {
     #[error(transparent)]
     Refused(#[from] Refusal),
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error("a message that cannot be read: {0}")]
     Head(#[from] HeadError),
-    #[error("{0} bytes too many behind a message")]
+    #[error("{0} extra bytes after a message")]
     Behind(usize),
     #[error(transparent)]
-    Message(#[from] Refused),
+    Message(#[from] RefusedMessage),
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    #[error("this node takes no bases")]
+    #[error("this node accepts no bases")]
     Base,
     #[error("its handshake was not over after 2 s")]
     Late,
-    #[error("more than {PEER_HANDSHAKES_MAX} connections had not said who they are")]
+    #[error("more than {PEER_HANDSHAKES_MAX} connections had not identified themselves")]
     Crowd,
     #[error("{0} has opened another one")]
     Replaced(Name),
-    #[error("it takes nothing, and {0} bytes wait for it")]
+    #[error("it does not read, and {0} bytes wait for it")]
     Full(usize),
     #[error("its address or its cluster-node has changed")]
     Changed,
@@ -46,26 +45,26 @@ pub enum Trouble {
     Io(io::Error),
 }
 
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
+impl From<io::Error> for ConnectionTrouble {
+    fn from(error: io::Error) -> ConnectionTrouble {
         if error.kind() == io::ErrorKind::UnexpectedEof {
-            Trouble::Closed
+            ConnectionTrouble::Closed
         } else {
-            Trouble::Io(error)
+            ConnectionTrouble::Io(error)
         }
     }
 }
 
-/// What is one cause: not its numbers and names, which whoever is refused chooses.
+/// What counts as one cause: without numbers and names, which the refused caller chooses.
 type Cause = (
-    Discriminant<Trouble>,
+    Discriminant<ConnectionTrouble>,
     Option<Discriminant<Refusal>>,
     Option<Discriminant<Conflict>>,
     Option<Discriminant<FrameError>>,
     Option<io::ErrorKind>,
 );
 
-impl Trouble {
+impl ConnectionTrouble {
     /// Whether it comes of a node that is stopped, or started again.
     pub fn is_ordinary(&self) -> bool {
         let is_of_closing = |kind| {
@@ -75,26 +74,30 @@ impl Trouble {
             matches!(kind, ConnectionRefused | ConnectionReset | ConnectionAborted | BrokenPipe)
         };
         match self {
-            Trouble::Closed | Trouble::Replaced(_) | Trouble::Changed => true,
-            Trouble::Io(error) => is_of_closing(error.kind()),
+            ConnectionTrouble::Closed
+            | ConnectionTrouble::Replaced(_)
+            | ConnectionTrouble::Changed => true,
+            ConnectionTrouble::Io(error) => is_of_closing(error.kind()),
             _ => false,
         }
     }
 
     fn cause(&self) -> Cause {
-        let refusal = if let Trouble::Refused(refusal) = self { Some(refusal) } else { None };
+        let refusal =
+            if let ConnectionTrouble::Refused(refusal) = self { Some(refusal) } else { None };
         let frame = match (self, refusal) {
-            (Trouble::Frame(frame), _) | (_, Some(Refusal::Frame(frame))) => Some(frame),
+            (ConnectionTrouble::Frame(frame), _) | (_, Some(Refusal::Frame(frame))) => Some(frame),
             _ => None,
         };
-        let kind = if let Trouble::Io(error) = self { Some(error.kind()) } else { None };
-        let conflict = if let Trouble::Conflict(conflict) = self { Some(conflict) } else { None };
+        let kind = if let ConnectionTrouble::Io(error) = self { Some(error.kind()) } else { None };
+        let conflict =
+            if let ConnectionTrouble::Conflict(conflict) = self { Some(conflict) } else { None };
         let (refusal, conflict) = (refusal.map(discriminant), conflict.map(discriminant));
         (discriminant(self), refusal, conflict, frame.map(discriminant), kind)
     }
 }
 
-/// What was said lately.
+/// Recent log lines.
 #[derive(Debug, Default)]
 pub struct Refusals {
     said: HashMap<(Box<str>, Cause), Said>,
@@ -109,9 +112,9 @@ struct Said {
 }
 
 impl Refusals {
-    /// Whether it is to be logged that the connection with `who`, an address or a name, ended so; with how many
-    /// like it were not since the last one that was.
-    pub fn admit(&mut self, now_us: u64, who: &str, trouble: &Trouble) -> Option<u64> {
+    /// Whether to log that the connection with `who`, an address or a name, ended like this; with the number of similar
+    /// ones that were not logged since the last one.
+    pub fn admit(&mut self, now_us: u64, who: &str, trouble: &ConnectionTrouble) -> Option<u64> {
         let key = (who.into(), trouble.cause());
         let is_quiet = |said: &Said| now_us < said.at_us + PEER_REFUSAL_QUIET_US;
         if let Some(said) = self.said.get_mut(&key) {
@@ -143,15 +146,17 @@ mod tests {
     fn one_line_for_each_cause_and_address_a_minute() {
         let mut refusals = Refusals::default();
         let garbage = |text: &str| {
-            Trouble::Refused(Refusal::Frame(FrameError::Preface(Shown::new(text.as_bytes()))))
+            ConnectionTrouble::Refused(Refusal::Frame(FrameError::Preface(Shown::new(
+                text.as_bytes(),
+            ))))
         };
         assert_eq!(refusals.admit(0, "10.0.0.1", &garbage("GET /")), Some(0));
         for at in 1..500 {
             assert_eq!(refusals.admit(at, "10.0.0.1", &garbage(&at.to_string())), None);
         }
         assert_eq!(refusals.admit(500, "10.0.0.2", &garbage("GET /")), Some(0));
-        assert_eq!(refusals.admit(500, "10.0.0.1", &Trouble::Late), Some(0));
-        let checksum = Trouble::Refused(Refusal::Frame(FrameError::Checksum));
+        assert_eq!(refusals.admit(500, "10.0.0.1", &ConnectionTrouble::Late), Some(0));
+        let checksum = ConnectionTrouble::Refused(Refusal::Frame(FrameError::Checksum));
         assert_eq!(refusals.admit(500, "10.0.0.1", &checksum), Some(0));
         let minute = PEER_REFUSAL_QUIET_US;
         assert_eq!(refusals.admit(minute - 1, "10.0.0.1", &garbage("")), None);
@@ -163,7 +168,7 @@ mod tests {
     fn many_addresses_take_little_room() {
         let mut refusals = Refusals::default();
         let logged = |refusals: &mut Refusals, from: usize, at_us| {
-            let one = |n: usize| refusals.admit(at_us, &n.to_string(), &Trouble::Late);
+            let one = |n: usize| refusals.admit(at_us, &n.to_string(), &ConnectionTrouble::Late);
             (from..from + 10_000).filter_map(one).collect::<Vec<u64>>()
         };
         assert_eq!(logged(&mut refusals, 0, 0).len(), PEER_REFUSALS_MAX);

@@ -1,28 +1,26 @@
 //! Addresses of host names. The system is asked by threads of their own: it may take seconds.
 
-use crate::cluster::names::{Address, Name};
-use crate::server::cluster::wakeup::Wakeup;
+use crate::cluster::members::names::{Address, Name};
+use crate::server::cluster::poll::Wakeup;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Of whom, and where it is.
-pub type Found = (Name, io::Result<Vec<SocketAddr>>);
+pub type Resolved = (Name, io::Result<Vec<SocketAddr>>);
 
-/// See the module.
 pub struct Resolver {
-    found: Arc<Mutex<Vec<Found>>>,
+    found: Arc<Mutex<Vec<Resolved>>>,
     wakeup: Arc<Wakeup>,
 }
 
 impl Resolver {
-    /// Wakes with `wakeup` whoever asked.
+    /// `wakeup` is signalled when an answer is there.
     pub fn new(wakeup: Arc<Wakeup>) -> Resolver {
         Resolver { found: Arc::default(), wakeup }
     }
 
-    /// Begins to look for the addresses of a node. Whoever asks sees to it that it does so once at a time for each; nobody
-    /// waits for the thread.
+    /// Begins to resolve the addresses of a node. The caller ensures that there is only one request at a time for each;
+    /// nothing waits for the thread.
     pub fn begin(&self, name: Name, address: &Address) -> io::Result<()> {
         let (found, wakeup) = (Arc::clone(&self.found), Arc::clone(&self.wakeup));
         let (host, port) = (address.host().to_owned(), address.port());
@@ -35,8 +33,8 @@ impl Resolver {
         Ok(())
     }
 
-    /// What was found since the last call.
-    pub fn take(&self) -> Vec<Found> {
+    /// The results since the last call.
+    pub fn take(&self) -> Vec<Resolved> {
         std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub enum Socket {
     /// Bytes as they are.
     Plain(TcpStream),
-    /// Records of TLS.
     Tls(Box<Sealed>),
 }
 
@@ -23,7 +22,7 @@ pub struct Sealed {
 }
 
 impl Socket {
-    /// Of a connection that was accepted.
+    /// For an accepted connection.
     ///
     /// # Errors
     /// The certificates do not do.
@@ -33,13 +32,13 @@ impl Socket {
         Ok(Socket::Tls(Box::new(Sealed { tcp, session: session.into() })))
     }
 
-    /// Of a connection to a node that is called so.
+    /// For a connection to a node of this name.
     ///
     /// # Errors
     /// As [`Socket::accepted`].
     pub fn dialled(tls: &PeerTls, tcp: TcpStream) -> io::Result<Socket> {
         let Some(keys) = tls.keys() else { return Ok(Socket::Plain(tcp)) };
-        // Whom the certificate is for is not looked at, as with Redis: the handshake after this one asks who it is.
+        // The name in the certificate is not checked, as with Redis: the handshake after this one identifies the peer.
         let ip = tcp.peer_addr().map_or([0, 0, 0, 0].into(), |address| address.ip());
         let session = ClientConnection::new(keys.client, ip.into()).map_err(io::Error::other)?;
         Ok(Socket::Tls(Box::new(Sealed { tcp, session: session.into() })))
@@ -58,7 +57,7 @@ impl Socket {
         matches!(self, Socket::Tls(_))
     }
 
-    /// Whether it takes what is to be written: not before a handshake is over.
+    /// Whether it accepts data to write: not before a handshake is over.
     pub fn takes(&self) -> bool {
         match self {
             Socket::Plain(_) => true,
@@ -82,7 +81,7 @@ impl Sealed {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         let processed = self.session.process_new_packets();
-        // What is wrong is told as well, if there is room.
+        // The error is sent as well, if there is space.
         let sent = self.send();
         processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, told(&error)))?;
         match sent {
@@ -111,7 +110,7 @@ impl Sealed {
         Ok(())
     }
 
-    /// What is encrypted and does not leave at once leaves with the next write.
+    /// Encrypted data that does not leave at once leaves with the next write.
     fn sent(&mut self, bytes: usize) -> io::Result<usize> {
         match self.send() {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
@@ -124,7 +123,7 @@ fn told(error: &rustls::Error) -> String {
     use rustls::{Error, InvalidMessage};
     match error {
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-            "it does not speak TLS: tls-cluster has to be the same on all nodes".to_owned()
+            "it does not speak TLS: tls-cluster must be the same on all nodes".to_owned()
         }
         error => format!("TLS: {error}"),
     }
@@ -156,7 +155,7 @@ impl Write for Socket {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
 
-    /// Encrypts as much as its buffer takes, of 64 KiB: what is told to be written may leave later.
+    /// Encrypts as much as its buffer takes, of 64 KiB: data reported as written may leave later.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Socket::Plain(tcp) => tcp.write_vectored(parts),

@@ -1,14 +1,14 @@
 //! From what was found in a node's folder to what Raft begins with.
 
-use crate::cluster::directory::Directory;
-use crate::cluster::entry::{Base, Entry, Vote};
 use crate::cluster::members::Members;
-use crate::cluster::names::Name;
-use crate::cluster::start::Start;
+use crate::cluster::members::directory::Directory;
+use crate::cluster::members::names::Name;
+use crate::cluster::raft::entry::{Base, LogEntry, Vote};
+use crate::cluster::raft::start::Start;
 use crate::ids::Index;
 use crate::journal::base::{self, BaseReader};
+use crate::journal::record::raft_state::{self, LogIdentity, LogState};
 use crate::journal::recovery::{Recovered, newest_base};
-use crate::journal::state::{self, Identity, State};
 
 use crate::journal::{JournalError, Log, LogOptions, LogReader, Storage};
 use crate::limits::LOG_CACHE_BYTES;
@@ -19,19 +19,16 @@ use thiserror::Error;
 
 /// Why this folder is not this node's.
 #[derive(Debug, Error)]
-#[allow(missing_docs, reason = "the texts say it")]
 pub enum WrongFolder {
     #[error(
-        "the journal is that of a server alone, and cluster-node is {0}: delayd cluster found makes it the first of a \
-         cluster; a node that joins one is given an empty folder"
+        "the journal belongs to a standalone server, but cluster-node is {0}: delayd cluster found turns it into the \
+         first node of a cluster; give a node that joins one an empty folder"
     )]
     Alone(Name),
-    #[error(
-        "the journal is that of node {is}, and cluster-node is {own}: one of the two is mistaken"
-    )]
+    #[error("the journal belongs to node {is}, but cluster-node is {own}: one of the two is wrong")]
     OtherName { own: Name, is: String },
     #[error(
-        "the journal is that of node {0} of a cluster, and cluster-node is empty: it is not opened without the others"
+        "the journal belongs to node {0} of a cluster, but cluster-node is empty: it is not opened without the others"
     )]
     Node(String),
     #[error(transparent)]
@@ -40,12 +37,12 @@ pub enum WrongFolder {
     Io(#[from] io::Error),
 }
 
-/// Whether a server alone may go on in this log.
+/// Whether a standalone server may continue this log.
 ///
 /// # Errors
 /// It is a node's.
 pub fn check_alone<S: Storage>(log: &Log<S>) -> Result<(), WrongFolder> {
-    let Identity { node, name, .. } = log.state().identity;
+    let LogIdentity { node, name, .. } = log.state().identity;
     if node == 0 { Ok(()) } else { Err(WrongFolder::Node(shown(&name))) }
 }
 
@@ -60,14 +57,14 @@ pub fn identify<S: Storage>(
     own: &Name,
     drawn: u64,
 ) -> Result<u64, WrongFolder> {
-    let Identity { node, name, .. } = log.state().identity;
+    let LogIdentity { node, name, .. } = log.state().identity;
     if node == 0 {
         let (_, last) = log.bounds();
         if last > Index(0) || base_index > Index(0) {
             return Err(WrongFolder::Alone(own.clone()));
         }
         let name = own.as_str().as_bytes().into();
-        log.identify(Identity { cluster: 0, node: drawn, name })?;
+        log.identify(LogIdentity { cluster: 0, node: drawn, name })?;
         log.sync()?;
         return Ok(drawn);
     }
@@ -77,8 +74,8 @@ pub fn identify<S: Storage>(
     Ok(node)
 }
 
-/// What the hash of job ids begins with, as the cluster was founded: it stands wherever the members do, in the first entry,
-/// in states and in bases. None before there is one.
+/// The key of the hash of job ids, as drawn when the cluster was founded: it is stored together with the members, in
+/// the first entry, in states and in bases. None before that.
 ///
 /// # Errors
 /// The journal cannot be read.
@@ -105,12 +102,12 @@ pub fn hash_seed<S: Storage>(
     Ok(reader.members().and_then(seed_of))
 }
 
-fn seed_of(noted: &state::Members) -> Option<u64> {
+fn seed_of(noted: &raft_state::Members) -> Option<u64> {
     let members = Members::decode(&noted.body).ok()?;
     Directory::decode(&members.directory).ok().map(|directory| directory.hash_seed)
 }
 
-/// What the node `id` begins with, as far as it was recovered; `seed` is where its election timeouts come from.
+/// The initial state of the node `id`, as far as it was recovered; `seed` is the source of its election timeouts.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -120,7 +117,7 @@ pub fn node_start<S: Storage>(
     seed: u64,
 ) -> Result<Start, WrongFolder> {
     let Recovered { log, index, base_index, base_epoch, base_members, .. } = recovered;
-    let State { vote, committed, before, members, .. } = log.state();
+    let LogState { vote, committed, before, members, .. } = log.state();
     let vote = vote.map_or(Vote::default(), |vote| Vote { term: vote.epoch, voted_for: vote.node });
     let base = match base_members {
         Some(noted) if base_index.0 > 0 => {
@@ -145,14 +142,14 @@ pub fn node_start<S: Storage>(
         terms: terms(log, before.index, *index)?,
         applied: index.0,
         members,
-        entries: entries.collect::<io::Result<Vec<Entry>>>()?,
+        entries: entries.collect::<io::Result<Vec<LogEntry>>>()?,
         seed,
         cache_bytes: LOG_CACHE_BYTES,
     })
 }
 
-/// Where each term begins, of the batches behind `before` up to `last`. Terms never fall, so each is found by
-/// halving: of a million batches in 10 terms some 200 heads are read.
+/// Where each term begins, of the batches after `before` up to `last`. Terms never fall, so each is found by halving:
+/// of a million batches in 10 terms some 200 headers are read.
 fn terms<S: Storage>(log: &Log<S>, before: Index, last: Index) -> io::Result<Vec<(u64, u64)>> {
     let term_of = |index: u64| -> io::Result<u64> {
         let position = log.position(Index(index))?;
@@ -172,7 +169,7 @@ fn terms<S: Storage>(log: &Log<S>, before: Index, last: Index) -> io::Result<Vec
     Ok(terms)
 }
 
-fn decoded(noted: &state::Members) -> Result<Members, WrongFolder> {
+fn decoded(noted: &raft_state::Members) -> Result<Members, WrongFolder> {
     Members::decode(&noted.body).map_err(|wrong| io::Error::other(wrong).into())
 }
 

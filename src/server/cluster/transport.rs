@@ -1,23 +1,22 @@
-//! What nodes say to each other, over sockets: whom they reach, who reaches them, and that the one does not stand in
-//! the way of the other.
+//! Messages between nodes, over sockets: connections in both directions, kept from blocking each other.
 
-use crate::cluster::claims::{Claims, NodeId};
-use crate::cluster::clocks::ClockNote;
-use crate::cluster::codec::Outgoing;
 use crate::cluster::driver::Dial;
-use crate::cluster::hello::{Called, Secret};
-use crate::cluster::output::Refused;
-use crate::cluster::verify::{Missed, VerifyNote};
+use crate::cluster::members::claims::{Claims, NodeId};
+use crate::cluster::peer::hello::{Called, Secret};
+use crate::cluster::peer::verify::{Missed, VerifyNote};
+use crate::cluster::raft::codec::Outgoing;
+use crate::cluster::raft::output::RefusedMessage;
+use crate::cluster::timing::clocks::ClockNote;
 use crate::limits::ELECTION_TICKS;
 use crate::server::clock::timer::boot_us;
 use crate::server::cluster::bases::{BaseEvent, Bases, Task};
 use crate::server::cluster::connection::Context;
-use crate::server::cluster::dialer::Dialer;
-use crate::server::cluster::door::Door;
+use crate::server::cluster::listener::PeerListener;
+use crate::server::cluster::outbound::Outbound;
 use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::peers::{Incoming, Meet, Peers};
+use crate::server::cluster::poll::Wakeup;
 use crate::server::cluster::poll::{Ready, Ticker};
-use crate::server::cluster::wakeup::Wakeup;
 use crate::time::Micros;
 use std::io;
 use std::net::TcpListener;
@@ -26,8 +25,8 @@ use std::sync::Arc;
 /// See the module. One thread has it; it sleeps in [`Transport::wait`] alone.
 pub struct Transport {
     cx: Context,
-    dialer: Dialer,
-    door: Door,
+    outbound: Outbound,
+    door: PeerListener,
     ticker: Ticker,
     ready: Vec<Ready>,
     is_full: bool,
@@ -53,9 +52,9 @@ impl Transport {
         let ticker = Ticker::new(election_us / ELECTION_TICKS as u64)?;
         cx.poller.watch_level(&ticker, TICK)?;
         cx.poller.watch_wakeups(&*wakeup, WAKEUP)?;
-        let door = Door::open(&cx, listeners)?;
-        let dialer = Dialer::new(wakeup);
-        Ok(Transport { cx, dialer, door, ticker, ready: Vec::new(), is_full: false })
+        let door = PeerListener::open(&cx, listeners)?;
+        let outbound = Outbound::new(wakeup);
+        Ok(Transport { cx, outbound, door, ticker, ready: Vec::new(), is_full: false })
     }
 
     /// Sleeps until there is something to do; not at all if `is_awake`. Whether a tick is over, however many were missed.
@@ -63,10 +62,10 @@ impl Transport {
     /// # Errors
     /// The system cannot wait.
     pub fn wait(&mut self, is_awake: bool) -> io::Result<bool> {
-        let for_us = if is_awake || self.dialer.has_more() || self.door.has_more(self.is_full) {
+        let for_us = if is_awake || self.outbound.has_more() || self.door.has_more(self.is_full) {
             Some(0)
         } else {
-            let deadlines = self.dialer.deadline_us().into_iter().chain(self.door.deadline_us());
+            let deadlines = self.outbound.deadline_us().into_iter().chain(self.door.deadline_us());
             deadlines.min().map(|at_us| at_us.saturating_sub(boot_us()))
         };
         let Transport { cx, ready, .. } = self;
@@ -78,7 +77,7 @@ impl Transport {
             match ready.token {
                 WAKEUP => {}
                 TICK => has_ticked = self.ticker.take(),
-                _ if self.dialer.note(ready) || self.door.note(ready) => {}
+                _ if self.outbound.note(ready) || self.door.note(ready) => {}
                 // It was closed in this very wake-up.
                 _ => {}
             }
@@ -91,7 +90,7 @@ impl Transport {
         self.cx.now_us
     }
 
-    /// What connections that begin from here on are sealed with.
+    /// The encryption of connections that begin from here on.
     pub fn set_tls(&mut self, tls: PeerTls) {
         self.cx.tls = tls;
     }
@@ -112,7 +111,7 @@ impl Peers for Transport {
     }
 
     fn set_peers(&mut self, list: Vec<Dial>) {
-        self.dialer.set_peers(&mut self.cx, list);
+        self.outbound.set_peers(&mut self.cx, list);
     }
 
     fn set_full(&mut self, is_full: bool) {
@@ -120,9 +119,9 @@ impl Peers for Transport {
     }
 
     fn work(&mut self, meet: Meet<'_>) -> Vec<Incoming> {
-        self.dialer.work(&mut self.cx, meet);
-        self.cx.has_old = self.dialer.has_old();
-        self.door.work(&mut self.cx, &mut self.dialer, self.is_full, meet);
+        self.outbound.work(&mut self.cx, meet);
+        self.cx.has_old = self.outbound.has_old();
+        self.door.work(&mut self.cx, &mut self.outbound, self.is_full, meet);
         std::mem::take(&mut self.cx.incoming)
     }
 
@@ -139,28 +138,28 @@ impl Peers for Transport {
     }
 
     fn send_verify(&mut self, to: u64, note: VerifyNote) -> Result<(), Missed> {
-        self.dialer.send_verify(to, note)
+        self.outbound.send_verify(to, note)
     }
 
     fn send_clocks(&mut self, note: impl Fn(u64) -> Option<ClockNote>) {
-        self.dialer.send_clocks(note);
+        self.outbound.send_clocks(note);
     }
 
     fn take_refused(&mut self) -> Vec<String> {
         std::mem::take(&mut self.cx.refused)
     }
 
-    fn refuse(&mut self, token: u64, refused: Refused) {
+    fn refuse(&mut self, token: u64, refused: RefusedMessage) {
         self.door.end(&mut self.cx, token, refused.into());
     }
 
     fn send(&mut self, messages: Vec<Outgoing>) {
-        messages.into_iter().for_each(|message| self.dialer.send(&mut self.cx, message));
+        messages.into_iter().for_each(|message| self.outbound.send(&mut self.cx, message));
     }
 
     fn send_base(&mut self, index: u64, message: Outgoing) -> bool {
         let Some(bases) = &self.cx.bases else { return false };
-        let Some((name, place)) = self.dialer.place_of(message.to) else { return false };
+        let Some((name, place)) = self.outbound.place_of(message.to) else { return false };
         let called = Called { name, node: Some(NodeId(message.to)) };
         let (own, secret) = (self.cx.own.clone(), self.cx.secret.clone());
         let tls = self.cx.tls.clone();
@@ -176,7 +175,7 @@ impl Peers for Transport {
     }
 
     fn flush(&mut self) -> Vec<u64> {
-        self.dialer.flush(&mut self.cx);
+        self.outbound.flush(&mut self.cx);
         std::mem::take(&mut self.cx.lost)
     }
 }

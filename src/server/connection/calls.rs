@@ -1,6 +1,5 @@
-//! Commands whose clients wait: what they were, until they are over. Only then are they counted and
-//! logged, once, with the time they ran and not the time they waited; and when users change they are
-//! looked at again.
+//! Commands of waiting clients, until they are over. Only then are they counted and logged, once, with the time they
+//! ran and not the time they waited; and when users change they are checked again.
 
 use crate::command::CommandSpec;
 use crate::engine::model::reply::Reply;
@@ -8,11 +7,11 @@ use crate::error::Error;
 use crate::ids::ClientId;
 use smallvec::SmallVec;
 
-/// A command whose client waits.
+/// A command of a waiting client.
 #[derive(Debug)]
 pub struct Call {
     spec: &'static CommandSpec,
-    /// Its words one behind another, and where each ends.
+    /// Its words one after another, and where each ends.
     words: Box<[u8]>,
     ends: Box<[u32]>,
     /// How long it ran before it waited, ns.
@@ -48,7 +47,6 @@ impl Call {
         self.took_ns
     }
 
-    /// Bytes held for it.
     pub fn bytes(&self) -> usize {
         size_of::<Call>() + self.words.len() + self.ends.len() * size_of::<u32>()
     }
@@ -79,7 +77,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// What the engine's reply makes of a command. Redis looks at memory and disk before it runs one.
+    /// The effect of the engine's reply on a command. Redis checks memory and disk before it runs one.
     pub fn of(reply: &Reply<'_>) -> Ending {
         match reply {
             Reply::Error(
@@ -91,7 +89,7 @@ impl Ending {
     }
 }
 
-/// Whose command it was, for the slow log: address and name.
+/// The client, for the slow log: address and name.
 pub type Caller = (String, Vec<u8>);
 
 #[cfg(test)]

@@ -1,23 +1,22 @@
 //! One connection: its socket, what was read from it, and its session.
 
-use crate::console::relay::Relay;
+use crate::console::site::relay::Relay;
 use crate::ids::ClientId;
 use crate::limits::{HEAVY_TURNS, HEAVY_US, READ_BYTES_PER_TURN};
 use crate::resp::Framer;
-use crate::server::connection::buffers::Buffers;
+use crate::server::connection::common::Buffers;
 use crate::server::connection::input::Input;
 use crate::server::connection::listen;
-use crate::server::connection::stream::{Peer, Stream};
+use crate::server::connection::stream::{ConnectionEnds, Stream};
 use crate::session::{Session, SocketFacts};
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A connected client.
 #[derive(Debug)]
 pub struct Client {
     pub id: ClientId,
-    /// What it chose, and its transaction.
+    /// Its settings, and its transaction.
     pub session: Session,
     /// How far its requests have been read.
     pub framer: Framer,
@@ -26,13 +25,12 @@ pub struct Client {
     pub socket: Socket,
 }
 
-/// A client's connection and where it stands.
+/// A client's connection and its state.
 #[derive(Debug)]
 pub struct Socket {
     stream: Stream,
-    /// Wakes the loop for this client.
     waker: Waker,
-    peer: Peer,
+    peer: ConnectionEnds,
     /// Monotonic, µs.
     accepted_us: u64,
     /// When its last command ran; monotonic, µs.
@@ -43,7 +41,7 @@ pub struct Socket {
     pub ended: bool,
     /// Since when it is only there to read its last replies; monotonic, µs.
     pub closing_us: Option<u64>,
-    /// It is on the list of those whose turn it is.
+    /// It is on the list of clients to serve.
     pub listed: bool,
     /// It has whole requests that had to wait for the next turn.
     pub behind: bool,
@@ -55,19 +53,18 @@ pub struct Socket {
     pub postponed: bool,
     /// Its requests wait until it has read some of its replies.
     pub held: bool,
-    /// What it is known to hold, bytes.
+    /// Its known memory, bytes.
     pub bytes: usize,
-    /// What was read from it since it was accepted, bytes.
+    /// Bytes read from it since it was accepted.
     pub read_bytes: u64,
-    /// What of that is for replies to its own requests, bytes.
+    /// The part for replies to its own requests, bytes.
     pub reply_bytes: usize,
     /// Since when its unread replies have been above the soft limit; monotonic, µs.
     pub over_soft_us: Option<u64>,
-    /// What was agreed with the console where that hands its replies on.
+    /// The agreement with the console if that hands its replies on.
     pub relay: Option<Arc<Relay>>,
 }
 
-/// What became of a read.
 #[derive(Debug)]
 pub enum Read {
     /// So many bytes came, perhaps none.
@@ -78,7 +75,13 @@ pub enum Read {
 
 impl Client {
     /// A connection that was just accepted.
-    pub fn new(session: Session, stream: Stream, peer: Peer, waker: Waker, mono_us: u64) -> Client {
+    pub fn new(
+        session: Session,
+        stream: Stream,
+        peer: ConnectionEnds,
+        waker: Waker,
+        mono_us: u64,
+    ) -> Client {
         let socket = Socket {
             stream,
             waker,
@@ -105,9 +108,9 @@ impl Client {
         Client { id: session.id(), session, framer, input, socket }
     }
 
-    /// Reads what is there, up to a client's share of a turn. Of one that waits all is read, however much
-    /// there is: otherwise nobody would see the end behind it when the client hangs up.
-    /// `max-clients-memory` bounds what that comes to.
+    /// Reads the available data, up to a client's share of a turn. For a waiting client everything is read, however
+    /// much there is: otherwise the end of the connection after it would go unnoticed. `max-clients-memory` bounds
+    /// that.
     pub fn read(&mut self, is_waiting: bool, buffers: &mut Buffers) -> Read {
         let Client { framer, input, socket, .. } = self;
         let mut total = 0;
@@ -152,7 +155,7 @@ impl Socket {
         self.stream.farewell(text);
     }
 
-    /// Whether there may be something to read that is to be read.
+    /// Whether there may be data that should be read.
     pub fn wants_reading(&self) -> bool {
         self.unread && !self.ended && self.closing_us.is_none()
     }
@@ -188,13 +191,13 @@ impl Socket {
         self.peer.is_local()
     }
 
-    /// Whether it was made within the process, for somebody who came by another way.
+    /// Whether it was made within the process, on behalf of a remote visitor.
     pub fn is_pair(&self) -> bool {
         matches!(self.stream, Stream::Unix(_)) && !self.peer.is_unix()
     }
 
     /// The peer; `ip:port` when it is shown.
-    pub fn peer(&self) -> &Peer {
+    pub fn peer(&self) -> &ConnectionEnds {
         &self.peer
     }
 
@@ -203,7 +206,7 @@ impl Socket {
         self.stream.tcp().map_or(Ok(()), |tcp| listen::tune(tcp, keepalive_s))
     }
 
-    /// What CLIENT LIST shows of it, but for what only the buffers' owner knows.
+    /// The fields of CLIENT LIST, except for those that only the buffers' owner knows.
     pub fn facts(&self, mono_us: u64) -> SocketFacts {
         SocketFacts {
             addr: self.peer.to_string(),

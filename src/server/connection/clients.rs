@@ -29,18 +29,16 @@ impl Clients {
         self.free.push(slot);
     }
 
-    /// Takes the client out of its slot, so that the others stay at hand while it runs.
+    /// Takes the client out of its slot, so that the others stay accessible while it runs.
     pub fn take(&mut self, slot: u32) -> Option<Box<Client>> {
         self.slots[slot as usize].take()
     }
 
-    /// Puts a client into a reserved slot.
     pub fn put(&mut self, slot: u32, client: Box<Client>) {
         debug_assert!(self.slots[slot as usize].is_none());
         self.slots[slot as usize] = Some(client);
     }
 
-    /// The client in a slot.
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut Client> {
         self.slots[slot as usize].as_deref_mut()
     }
@@ -59,13 +57,12 @@ impl Clients {
         slots.filter_map(|(slot, client)| Some((slot as u32, client.as_deref_mut()?)))
     }
 
-    /// Whose command it was, if that client is still there.
+    /// The client of the command, if it still exists.
     pub fn caller(&self, client: ClientId, slot: u32) -> Option<Caller> {
         let found = self.slots[slot as usize].as_deref().filter(|found| found.id == client)?;
         Some((found.socket.peer().to_string(), found.session.name().to_vec()))
     }
 
-    /// How many slots are taken.
     pub fn count(&self) -> usize {
         self.count
     }

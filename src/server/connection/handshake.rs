@@ -3,7 +3,7 @@
 
 use crate::limits::TLS_HANDSHAKE_MS_MAX;
 use crate::server::connection::lines::LineRate;
-use crate::server::connection::stream::{Accepted, Peer, Stream};
+use crate::server::connection::stream::{Accepted, ConnectionEnds, Stream};
 use crate::server::connection::tls::Tls;
 use crate::server::connection::wake::Notifier;
 use rustls::{ServerConfig, ServerConnection};
@@ -19,20 +19,20 @@ use tokio_rustls::TlsAcceptor;
 /// The loop's end of it.
 #[derive(Debug)]
 pub struct Handshakes {
-    /// Bounded by whoever begins handshakes, who knows how many are going on.
-    sender: UnboundedSender<Begun>,
-    shared: Arc<Shared>,
+    /// Bounded by the caller, which knows how many handshakes are in progress.
+    sender: UnboundedSender<BegunHandshake>,
+    shared: Arc<SharedHandshakes>,
 }
 
 #[derive(Debug)]
-struct Begun {
+struct BegunHandshake {
     socket: net::TcpStream,
     config: Arc<ServerConfig>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    done: Mutex<Vec<Done>>,
+struct SharedHandshakes {
+    done: Mutex<Vec<DoneHandshake>>,
     /// Begun, and not yet taken.
     count: AtomicUsize,
     notifier: Arc<Notifier>,
@@ -40,13 +40,13 @@ struct Shared {
     lines: LineRate,
 }
 
-type Done = (net::TcpStream, ServerConnection);
+type DoneHandshake = (net::TcpStream, ServerConnection);
 
 impl Handshakes {
     /// Starts the thread, which ends with this.
     pub fn start(notifier: Arc<Notifier>) -> io::Result<Handshakes> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedHandshakes {
             done: Mutex::default(),
             count: AtomicUsize::new(0),
             notifier,
@@ -60,7 +60,6 @@ impl Handshakes {
         Ok(Handshakes { sender, shared })
     }
 
-    /// How many are going on.
     pub fn count(&self) -> usize {
         self.shared.count.load(Ordering::Relaxed)
     }
@@ -70,12 +69,11 @@ impl Handshakes {
         self.shared.lines.left_out()
     }
 
-    /// Begins one.
     pub fn begin(&self, socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<()> {
         let socket = socket.into_std()?;
         self.shared.count.fetch_add(1, Ordering::Relaxed);
         // Fails only when the thread is gone; then nothing is counted on.
-        let _ = self.sender.send(Begun { socket, config });
+        let _ = self.sender.send(BegunHandshake { socket, config });
         Ok(())
     }
 
@@ -83,28 +81,28 @@ impl Handshakes {
     pub fn take(&self) -> Vec<Accepted> {
         let done = std::mem::take(&mut *self.shared.lock());
         self.shared.count.fetch_sub(done.len(), Ordering::Relaxed);
-        let ready = |(socket, session): Done| {
+        let ready = |(socket, session): DoneHandshake| {
             let socket = TcpStream::from_std(socket)?;
-            let peer = Peer::of(&socket)?;
+            let peer = ConnectionEnds::of(&socket)?;
             io::Result::Ok(Accepted::Ready(Stream::Tls(Box::new(Tls::new(socket, session))), peer))
         };
-        // Whoever is gone by now is no client.
+        // Clients that have disconnected by now are dropped.
         done.into_iter().filter_map(|done| ready(done).ok()).collect()
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Vec<Done>> {
+impl SharedHandshakes {
+    fn lock(&self) -> MutexGuard<'_, Vec<DoneHandshake>> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn serve(mut receiver: UnboundedReceiver<Begun>, shared: Arc<Shared>) {
+async fn serve(mut receiver: UnboundedReceiver<BegunHandshake>, shared: Arc<SharedHandshakes>) {
     while let Some(begun) = receiver.recv().await {
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
             let limit = Duration::from_millis(TLS_HANDSHAKE_MS_MAX);
-            // Asked for now: of one that has failed nobody knows.
+            // Read now: a failed socket has no address any more.
             let peer = begun.socket.peer_addr();
             let shaken = tokio::time::timeout(limit, shake(begun)).await;
             let late = || io::Error::new(io::ErrorKind::TimedOut, "it took longer than 10 s");
@@ -125,7 +123,7 @@ async fn serve(mut receiver: UnboundedReceiver<Begun>, shared: Arc<Shared>) {
     }
 }
 
-async fn shake(begun: Begun) -> io::Result<Done> {
+async fn shake(begun: BegunHandshake) -> io::Result<DoneHandshake> {
     let socket = TcpStream::from_std(begun.socket)?;
     let stream = TlsAcceptor::from(begun.config).accept(socket).await?;
     let (socket, session) = stream.into_inner();

@@ -1,4 +1,4 @@
-//! The redis-cli that reaches a server as it listens: something to try, that can be pasted.
+//! What reaches a server as it listens: something to try, that can be pasted.
 
 use crate::config::Config;
 use crate::config::options::Name;
@@ -6,11 +6,11 @@ use crate::server::connection::listen::Listener;
 use crate::session::acl::Acl;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// `redis-cli` with what this server asks of a client. What it cannot know is asked for (`--askpass`) or
-/// stands in capitals (a client's certificate).
+/// `redis-cli` with the options that this server requires. Values that it cannot know are asked for (`--askpass`) or
+/// written in capitals (a client's certificate).
 pub fn redis_cli(listeners: &[Listener], config: &Config, acl: &Acl) -> String {
     let mut words = vec!["redis-cli".to_owned()];
-    // What asks least of a client first.
+    // The listener with the fewest requirements first.
     let asks = |listener: &&Listener| match listener {
         Listener::Tcp(_) => 0,
         Listener::Unix(..) => 1,
@@ -39,6 +39,16 @@ pub fn redis_cli(listeners: &[Listener], config: &Config, acl: &Acl) -> String {
         words.push("--askpass".to_owned());
     }
     words.join(" ")
+}
+
+/// The same with this program, where it asks for no password and no TLS.
+pub fn call(listeners: &[Listener], config: &Config, acl: &Acl) -> String {
+    let line = redis_cli(listeners, config, acl);
+    let is_plain = listeners.iter().any(|listener| matches!(listener, Listener::Tcp(_)));
+    match is_plain && !acl.needs_password() {
+        true => line.replacen("redis-cli", "delayd call", 1),
+        false => line,
+    }
 }
 
 /// Which authority to trust: the one that the server trusts; and the client's own certificate.
@@ -94,6 +104,10 @@ mod tests {
             |kind: &fn(TcpListener) -> Listener| kind(TcpListener::bind("127.0.0.1:0").unwrap());
         let listeners: Vec<Listener> = kinds.iter().map(listen).collect();
         let hint = redis_cli(&listeners, &config, &acl);
+        let own = call(&listeners, &config, &acl);
+        assert_eq!(own.replace("delayd call", "redis-cli"), hint);
+        let is_simple = !hint.contains(" --") && !hint.contains(" -s ");
+        assert_eq!(own.starts_with("delayd call"), is_simple, "{own}");
         let port = |listener: &Listener| listener.address().unwrap().port().to_string();
         let ports = ["FIRST", "SECOND"].into_iter().zip(listeners.iter().map(port));
         ports.fold(hint, |hint, (name, port)| hint.replace(&port, name))

@@ -1,31 +1,29 @@
-//! What a client has sent and what has not run yet.
+//! A client's input that has not run yet.
 
 use crate::limits::{
     BUFFER_BYTES, INPUT_HOLD_BYTES, INPUT_PIECE_BYTES_MAX, INPUT_SPARSE_BYTES, OUTPUT_PIECE_BYTES,
     READ_BYTES_PER_TURN, TAIL_BYTES_MAX,
 };
 use crate::resp::Framer;
-use crate::server::connection::buffers::Buffers;
+use crate::server::connection::common::Buffers;
 use crate::server::connection::stream::Stream;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 use std::io;
 use std::task::{Context, Poll};
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Input {
     /// Requests, or parts of them, in order.
     pub bytes: BytesMut,
-    /// Bytes allocated for them: a buffer from which requests were consumed tells only of its rest.
+    /// Bytes allocated for them: a buffer from which requests were consumed reports only its rest.
     room: usize,
-    /// What came behind them while the client waited, in pieces that are never empty.
+    /// Later input while the client waited, in pieces that are never empty.
     later: VecDeque<BytesMut>,
     later_bytes: usize,
 }
 
 impl Input {
-    /// How many bytes there are.
     pub fn len(&self) -> usize {
         self.bytes.len() + self.later_bytes
     }
@@ -46,15 +44,14 @@ impl Input {
         piece.capacity() - piece.len()
     }
 
-    /// Memory held for them, bytes.
     pub fn held_bytes(&self) -> usize {
         self.room
             + self.later.len() * OUTPUT_PIECE_BYTES
             + self.later.capacity() * size_of::<BytesMut>()
     }
 
-    /// Reads once from `stream`, behind what is there. While the client waits, what goes beyond 64 KiB
-    /// is put aside: one buffer would have to be moved again and again as it grows.
+    /// Reads once from `stream`, after the present data. While the client waits, data beyond 64 KiB is put aside: one
+    /// buffer would have to be moved again and again as it grows.
     pub fn read(
         &mut self,
         stream: &mut Stream,
@@ -70,7 +67,7 @@ impl Input {
         stream.poll_read(cx, &mut self.bytes)
     }
 
-    /// Moves a piece of what was put aside behind the other requests; false if there is none.
+    /// Moves a piece of the stored input to the end of the other requests; false if there is none.
     pub fn take_later(&mut self, buffers: &mut Buffers) -> bool {
         let Some(piece) = self.later.pop_front() else { return false };
         if self.later.is_empty() {
@@ -128,13 +125,13 @@ impl Input {
     fn make_room(&mut self, framer: &Framer, buffers: &mut Buffers) {
         let wanted = framer.wanted(&self.bytes);
         if self.bytes.capacity() - self.bytes.len() < wanted.clamp(1, READ_BYTES_PER_TURN) {
-            // What the framer wants grows by itself.
+            // The framer's own demand grows by itself.
             let spare = if wanted > 0 { 0 } else { self.bytes.len() };
             self.make_room_for(wanted.max(BUFFER_BYTES), spare, buffers);
         }
     }
 
-    /// Sees to room for so many bytes more; if they have to be moved for it, to some to spare.
+    /// Ensures space for this many bytes more; if they have to be moved for it, with some to spare.
     fn make_room_for(&mut self, bytes: usize, spare: usize, buffers: &mut Buffers) {
         if self.bytes.capacity() - self.bytes.len() >= bytes {
             return;

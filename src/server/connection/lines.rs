@@ -1,16 +1,16 @@
-//! How many lines of the log those may cause who have not said who they are.
+//! How many log lines unauthenticated clients may cause.
 
 use crate::limits::{STRANGER_LINE_US, STRANGER_LINES_AT_ONCE};
 use crate::server::clock::timer;
 use std::sync::{Mutex, PoisonError};
 
-/// Bounds how often lines of one kind are written that whoever can connect can cause: ten at once, and one a
-/// second. The others are counted.
+/// Bounds how often lines of one kind are written that any caller can cause: ten at once, and one a second. The others
+/// are counted.
 #[derive(Debug, Default)]
-pub struct LineRate(Mutex<Lines>);
+pub struct LineRate(Mutex<LineCredit>);
 
 #[derive(Debug, Default)]
-struct Lines {
+struct LineCredit {
     /// When as many lines as have been written could have been written one by one; monotonic, µs.
     earned_us: u64,
     left_out: u64,

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::config::options::{self, Name};
-use crate::server::connection::stream::{Accepted, Peer, Stream};
+use crate::server::connection::stream::{Accepted, ConnectionEnds, Stream};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use std::{fmt, fs, io};
 use tokio::net::TcpStream;
 
-/// A socket that listens and that nobody accepts from yet.
+/// A listening socket before its first accept.
 #[derive(Debug)]
 pub enum Listener {
     Tcp(TcpListener),
@@ -21,7 +21,6 @@ pub enum Listener {
     Unix(UnixListener, SocketFile),
 }
 
-/// A listener of the loop.
 #[derive(Debug)]
 pub enum Door {
     Tcp(tokio::net::TcpListener),
@@ -78,13 +77,14 @@ impl Door {
             Door::Tcp(listener) => {
                 let (stream, _) = ready!(listener.poll_accept(cx))?;
                 // Gone already: as if it had given up before it was its turn.
-                let peer = Peer::of(&stream).map_err(|_| io::ErrorKind::ConnectionAborted)?;
+                let peer =
+                    ConnectionEnds::of(&stream).map_err(|_| io::ErrorKind::ConnectionAborted)?;
                 Accepted::Ready(Stream::Tcp(stream), peer)
             }
             Door::Tls(listener) => Accepted::Handshake(ready!(listener.poll_accept(cx))?.0),
             Door::Unix(listener, file) => {
                 let (stream, _) = ready!(listener.poll_accept(cx))?;
-                Accepted::Ready(Stream::Unix(stream), Peer::Unix(Arc::clone(&file.0)))
+                Accepted::Ready(Stream::Unix(stream), ConnectionEnds::Unix(Arc::clone(&file.0)))
             }
         }))
     }
@@ -180,7 +180,7 @@ fn listen_on(config: &Config, bind: Name, mut port: u16) -> io::Result<Vec<TcpLi
     if listeners.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::AddrNotAvailable,
-            format!("{} names no address of this machine", options::spec(bind).word()),
+            format!("{} is not an address of this machine", options::spec(bind).word()),
         ));
     }
     Ok(listeners)
@@ -214,10 +214,10 @@ fn ip(word: &str) -> io::Result<IpAddr> {
 
 /// `mode` 0: what the system gives it.
 fn open_unix(path: &str, mode: u32, backlog: i32) -> io::Result<UnixListener> {
-    // What a server that was killed left behind; never somebody's file, nor a socket in use.
+    // Remains of a server that was killed; never another file, nor a socket in use.
     if let Ok(old) = fs::symlink_metadata(path) {
         let text = if !old.file_type().is_socket() {
-            Some("there is a file of that name, which is no socket")
+            Some("there is a file of that name that is not a socket")
         } else if std::os::unix::net::UnixStream::connect(path).is_ok() {
             Some("another server listens on it")
         } else {
@@ -231,7 +231,7 @@ fn open_unix(path: &str, mode: u32, backlog: i32) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(path)?)?;
     if mode > 0 {
-        // Before it listens: nobody gets in by what the system had given it.
+        // Before it listens: no client can connect with the system's default permissions.
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     }
     socket.listen(backlog)?;

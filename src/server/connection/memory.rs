@@ -47,14 +47,13 @@ pub fn connection(client: ClientId) -> (Memory, FarEnd) {
 }
 
 impl FarEnd {
-    /// Sends bytes to the server.
     pub fn send(&self, bytes: &[u8]) {
         let mut pipes = lock(&self.pipes);
         pipes.to_server.extend_from_slice(bytes);
         pipes.wake();
     }
 
-    /// What the server has sent, taken.
+    /// The server's output, removed.
     pub fn receive(&self) -> Vec<u8> {
         let mut pipes = lock(&self.pipes);
         let received = std::mem::take(&mut pipes.to_client);
@@ -62,25 +61,23 @@ impl FarEnd {
         received
     }
 
-    /// At most so many bytes that were not received are on their way to this client.
+    /// At most this many unreceived bytes are in transit to this client.
     pub fn set_room(&self, bytes: usize) {
         let mut pipes = lock(&self.pipes);
         pipes.room = bytes;
         pipes.wake();
     }
 
-    /// Hangs up.
     pub fn close(&self) {
         self.vanish();
         lock(&self.pipes).wake();
     }
 
-    /// Hangs up, and nothing tells the server until it looks.
+    /// Hangs up, without an event for the server until it looks.
     pub fn vanish(&self) {
         lock(&self.pipes).client_is_there = false;
     }
 
-    /// Whether the server has closed the connection.
     pub fn is_closed(&self) -> bool {
         !lock(&self.pipes).server_is_there
     }
@@ -142,7 +139,7 @@ impl Memory {
         lock(&self.pipes).client_is_there
     }
 
-    /// What CLIENT LIST shows as its descriptor.
+    /// Its descriptor in CLIENT LIST.
     pub fn number(&self) -> i64 {
         10 + self.client.0 as i64
     }

@@ -1,6 +1,5 @@
 //! A client's connection: how it comes in, what was read from it, and what it is still to be sent.
 
-pub mod buffers;
 pub(super) mod calls;
 pub mod client;
 pub mod clients;
@@ -12,7 +11,6 @@ pub mod lines;
 pub mod listen;
 pub mod memory;
 pub mod pair;
-pub mod pause;
 pub mod stream;
 pub mod tls;
 pub mod unsent;

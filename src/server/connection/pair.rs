@@ -1,8 +1,8 @@
-//! Connections made within the process: one end of a socket pair is a client like any other, the other end speaks
-//! for somebody who came by another way, such as a browser.
+//! Connections made within the process: one end of a socket pair is an ordinary client, the other end speaks for a
+//! remote visitor, such as a browser.
 
-use crate::console::relay::Relay;
-use crate::server::connection::stream::{Accepted, Peer, Stream};
+use crate::console::site::relay::Relay;
+use crate::server::connection::stream::{Accepted, ConnectionEnds, Stream};
 use crate::server::connection::wake::Notifier;
 use std::io;
 use std::net::SocketAddr;
@@ -20,22 +20,22 @@ pub struct Pairs {
 #[derive(Debug)]
 struct Made {
     stream: UnixStream,
-    peer: Peer,
+    peer: ConnectionEnds,
     relay: Arc<Relay>,
     is_proven: bool,
 }
 
 impl Pairs {
-    /// None made yet; whoever makes one wakes the loop through `notifier`.
+    /// Without connections; a new one wakes the loop through `notifier`.
     pub fn new(notifier: Arc<Notifier>) -> Pairs {
         Pairs { made: Mutex::default(), notifier }
     }
 
-    /// Connects to the server as `peer`, who came in at `local`: with these CLIENT LIST and the rules for other
-    /// machines see it. `maxclients` counts it, and refuses it with a line. Unless it `is_proven`, by a token of this
-    /// machine, it has to say a password also where the default user has none.
+    /// Connects to the server as `peer`, which came in at `local`: CLIENT LIST and the rules for other machines use
+    /// these. `maxclients` counts it, and refuses it with a line. Unless it `is_proven`, by a token of this machine, it
+    /// must send a password even if the default user has none.
     ///
-    /// What both ends agree on is in `relay`.
+    /// Both ends agree in `relay`.
     ///
     /// # Errors
     /// There is no file descriptor left.
@@ -50,13 +50,18 @@ impl Pairs {
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.push(Made { stream: theirs, peer: Peer::Tcp { peer, local }, relay, is_proven });
+        made.push(Made {
+            stream: theirs,
+            peer: ConnectionEnds::Tcp { peer, local },
+            relay,
+            is_proven,
+        });
         drop(made);
         self.notifier.notify();
         Ok(ours)
     }
 
-    /// What was made since the last time, as if it had been accepted.
+    /// New connections since the last time, as if they had been accepted.
     pub fn take(&self) -> Vec<Accepted> {
         let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
         let ready = |Made { stream, peer, relay, is_proven }| {

@@ -1,6 +1,6 @@
 //! A client's connection: TCP, a Unix socket, TLS over TCP, or memory.
 
-use crate::console::relay::Relay;
+use crate::console::site::relay::Relay;
 use crate::server::connection::memory::Memory;
 use crate::server::connection::tls::Tls;
 use bytes::BytesMut;
@@ -21,7 +21,7 @@ use tokio::net::{TcpStream, UnixStream};
 pub enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// TLS whose handshake is over.
+    /// TLS after its handshake.
     Tls(Box<Tls>),
     /// A connection within the process.
     Memory(Memory),
@@ -29,21 +29,20 @@ pub enum Stream {
 
 /// Both ends of a connection.
 #[derive(Clone, Debug)]
-pub enum Peer {
+pub enum ConnectionEnds {
     /// A machine, perhaps this one.
     Tcp { peer: SocketAddr, local: SocketAddr },
     /// A process of this machine, by the socket at this path.
     Unix(Arc<str>),
 }
 
-/// A connection that was accepted.
 #[derive(Debug)]
 pub enum Accepted {
     /// It can speak at once.
-    Ready(Stream, Peer),
+    Ready(Stream, ConnectionEnds),
     /// The console speaks at its other end, for a client that it has accepted. One that has not proven itself has to say a
     /// password first, whatever its user needs.
-    Relayed { stream: Stream, peer: Peer, relay: Arc<Relay>, is_proven: bool },
+    Relayed { stream: Stream, peer: ConnectionEnds, relay: Arc<Relay>, is_proven: bool },
     /// TLS comes first.
     Handshake(TcpStream),
 }
@@ -99,7 +98,7 @@ impl Stream {
         }
     }
 
-    /// Bytes held for it beside the kernel's, those of the outputs not counted.
+    /// Bytes held for it in addition to the kernel's, without those of the outputs.
     pub fn held_bytes(&self) -> usize {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) | Stream::Memory(_) => 0,
@@ -136,7 +135,6 @@ impl Stream {
         }
     }
 
-    /// The number of its file descriptor.
     pub fn fd(&self) -> i64 {
         self.descriptor().map_or_else(Memory::number, |fd| fd.as_raw_fd().into())
     }
@@ -151,48 +149,47 @@ impl Stream {
     }
 }
 
-impl Peer {
+impl ConnectionEnds {
     /// The two ends of a TCP connection.
-    pub fn of(stream: &TcpStream) -> io::Result<Peer> {
-        Ok(Peer::Tcp { peer: stream.peer_addr()?, local: stream.local_addr()? })
+    pub fn of(stream: &TcpStream) -> io::Result<ConnectionEnds> {
+        Ok(ConnectionEnds::Tcp { peer: stream.peer_addr()?, local: stream.local_addr()? })
     }
 
     /// Whether it is on this machine.
     pub fn is_local(&self) -> bool {
         match self {
-            Peer::Tcp { peer, .. } => peer.ip().to_canonical().is_loopback(),
-            Peer::Unix(_) => true,
+            ConnectionEnds::Tcp { peer, .. } => peer.ip().to_canonical().is_loopback(),
+            ConnectionEnds::Unix(_) => true,
         }
     }
 
-    /// Whether it came by a Unix socket.
     pub fn is_unix(&self) -> bool {
-        matches!(self, Peer::Unix(_))
+        matches!(self, ConnectionEnds::Unix(_))
     }
 
     /// The port it connected to; none for a Unix socket.
     pub fn local_port(&self) -> Option<u16> {
         match self {
-            Peer::Tcp { local, .. } => Some(local.port()),
-            Peer::Unix(_) => None,
+            ConnectionEnds::Tcp { local, .. } => Some(local.port()),
+            ConnectionEnds::Unix(_) => None,
         }
     }
 
     /// The end it connected to, as CLIENT LIST shows it.
     pub fn local(&self) -> String {
         match self {
-            Peer::Tcp { local, .. } => local.to_string(),
-            Peer::Unix(path) => format!("{path}:0"),
+            ConnectionEnds::Tcp { local, .. } => local.to_string(),
+            ConnectionEnds::Unix(path) => format!("{path}:0"),
         }
     }
 }
 
-impl fmt::Display for Peer {
+impl fmt::Display for ConnectionEnds {
     /// As CLIENT LIST shows it: `ip:port`, or the socket's path with port 0.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Peer::Tcp { peer, .. } => peer.fmt(f),
-            Peer::Unix(path) => write!(f, "{path}:0"),
+            ConnectionEnds::Tcp { peer, .. } => peer.fmt(f),
+            ConnectionEnds::Unix(path) => write!(f, "{path}:0"),
         }
     }
 }

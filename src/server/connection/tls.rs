@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::net::TcpStream;
 
-/// A TLS connection whose handshake is over.
+/// A TLS connection after its handshake.
 #[derive(Debug)]
 pub struct Tls {
     socket: TcpStream,
@@ -59,7 +59,7 @@ impl Tls {
                     return Poll::Ready(Ok(count));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Without a farewell: the end all the same, as with plain TCP.
+                // Without a close_notify: still the end, as with plain TCP.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Poll::Ready(Ok(0));
                 }
@@ -118,7 +118,7 @@ impl Tls {
 }
 
 impl Drop for Tls {
-    /// Says that this is the end, so that the peer can tell it from a cut.
+    /// Sends a close_notify, so that the peer can tell the end from a cut.
     fn drop(&mut self) {
         self.session.send_close_notify();
         let _ = self.session.write_tls(&mut AtOnce(self.socket.as_fd()));
@@ -161,7 +161,7 @@ impl Write for Kernel<'_> {
     }
 }
 
-/// What connections are greeted with, by the options; none without a `tls-port`.
+/// The certificates for connections, by the options; none without a `tls-port`.
 ///
 /// # Errors
 /// A file is missing or holds something else, or the options do not fit together: which and why.
@@ -193,7 +193,7 @@ pub fn server_config(config: &Config) -> Result<Option<Arc<ServerConfig>>, Strin
     Ok(Some(Arc::new(tls)))
 }
 
-/// What browsers of the console are greeted with; none where it speaks plain HTTP. They are asked for no certificate.
+/// The certificates for browsers of the console; none if it speaks plain HTTP. They are not asked for a certificate.
 ///
 /// # Errors
 /// As of [`server_config`].
@@ -217,7 +217,7 @@ pub fn console_config(config: &Config) -> Result<Option<Arc<ServerConfig>>, Stri
     Ok(Some(Arc::new(tls)))
 }
 
-/// Whose certificates are taken; none: nobody is asked for one.
+/// The accepted authorities; none: clients are not asked for a certificate.
 fn client_verifier(
     config: &Config,
     provider: &Arc<CryptoProvider>,
@@ -226,7 +226,7 @@ fn client_verifier(
     if asked == "no" {
         return Ok(None);
     }
-    let roots = roots(config, "tls-auth-clients is not no")?;
+    let roots = roots(config, "tls-auth-clients is yes or optional")?;
     let mut builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
     if asked == "optional" {
         builder = builder.allow_unauthenticated();
@@ -234,15 +234,15 @@ fn client_verifier(
     builder.build().map(Some).map_err(|error| format!("tls-ca-cert-file: {error}"))
 }
 
-/// Whose certificates are taken, by the options; `needed` says why it has to be set.
+/// The accepted authorities, by the options; `needed` says why they must be set.
 ///
 /// # Errors
-/// Nobody's are; a file is missing or holds something else.
+/// None are accepted; a file is missing or has other content.
 pub fn roots(config: &Config, needed: &str) -> Result<Arc<RootCertStore>, String> {
     let (file, folder) = (config.text(Name::TlsCaCertFile), config.text(Name::TlsCaCertDir));
     if file.is_empty() && folder.is_empty() {
         return Err(format!(
-            "tls-ca-cert-file or tls-ca-cert-dir must be set when {needed}: it says whose certificates are taken"
+            "tls-ca-cert-file or tls-ca-cert-dir must be set when {needed}: it names the accepted certificates"
         ));
     }
     let mut roots = RootCertStore::empty();
@@ -259,12 +259,12 @@ pub fn roots(config: &Config, needed: &str) -> Result<Arc<RootCertStore>, String
         }
     }
     if roots.is_empty() {
-        return Err(format!("tls-ca-cert-dir {folder}: no file in it holds a certificate"));
+        return Err(format!("tls-ca-cert-dir {folder}: no file in it contains a certificate"));
     }
     Ok(Arc::new(roots))
 }
 
-/// What the server shows of itself, and the key of that; `needed` says why both have to be set.
+/// The server's certificate and key; `needed` says why both must be set.
 ///
 /// # Errors
 /// A file is missing or holds something else.
@@ -289,7 +289,7 @@ pub fn certificate(
 pub fn wrong_certificate(error: rustls::Error) -> String {
     match error {
         rustls::Error::InconsistentKeys(_) => {
-            "tls-key-file: it is not the key of the certificate in tls-cert-file".to_owned()
+            "tls-key-file: the key does not belong to the certificate in tls-cert-file".to_owned()
         }
         error => format!("tls-cert-file: {error}"),
     }

@@ -2,11 +2,10 @@
 //! those before them, and each piece's memory is given back once it has left.
 
 use crate::limits::{OUTPUT_PIECE_BYTES, OUTPUT_PIECE_SLACK_BYTES, TAIL_BYTES_MAX};
-use crate::server::connection::buffers::Buffers;
+use crate::server::connection::common::Buffers;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 
-/// See the module.
 ///
 /// ```text
 /// full: [64 KiB] [64 KiB] [5 MiB: one reply]   last: [3 KiB   ]
@@ -16,7 +15,6 @@ use std::collections::VecDeque;
 pub struct Unsent {
     /// Pieces that nothing is added to any more, oldest first.
     full: VecDeque<BytesMut>,
-    /// Bytes in them.
     full_bytes: usize,
     /// Bytes allocated for them.
     full_room: usize,
@@ -27,17 +25,14 @@ pub struct Unsent {
 }
 
 impl Unsent {
-    /// How many bytes there are.
     pub fn len(&self) -> usize {
         self.full_bytes + self.last.len() - self.sent_bytes
     }
 
-    /// Whether all has left.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Memory held for them, bytes.
     pub fn held_bytes(&self) -> usize {
         let list = self.full.capacity() * size_of::<BytesMut>();
         self.full_room + self.last.capacity() + list
@@ -108,7 +103,7 @@ impl Unsent {
         }
     }
 
-    /// The oldest bytes that stand together, at most so many.
+    /// The oldest contiguous bytes, at most this many.
     pub fn first(&self, bytes_max: usize) -> &[u8] {
         let piece = self.full.front().unwrap_or(&self.last);
         let bytes = &piece[self.sent_bytes..];
@@ -177,7 +172,8 @@ impl Unsent {
         }
     }
 
-    /// Begins another piece if so many bytes more would make this one grow, unless it holds little.
+    /// Begins another piece if this many bytes more would make this one grow, unless it holds
+    /// little.
     fn make_piece_for(&mut self, bytes: usize) {
         if self.last.len() >= OUTPUT_PIECE_BYTES / 2 && self.last.len() + bytes > OUTPUT_PIECE_BYTES
         {

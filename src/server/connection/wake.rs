@@ -7,9 +7,9 @@ use std::task::{Wake, Waker};
 
 /// The slots woken since the last turn, and the loop to wake for them.
 ///
-/// Wakers must be `Send`, so this is behind a mutex, which nobody waits for longer than it takes to
-/// set a flag: sockets wake their clients from the loop's own thread, and only [`Notifier::stop`] and
-/// [`Notifier::notify`] come from others.
+/// Wakers must be `Send`, so this is behind a mutex, which is held only for as long as setting a flag takes: sockets
+/// wake their clients from the loop's own thread, and only [`Notifier::stop`] and [`Notifier::notify`] come from
+/// others.
 #[derive(Debug, Default)]
 pub struct Notifier {
     pending: Mutex<Pending>,
@@ -19,28 +19,35 @@ pub struct Notifier {
 struct Pending {
     slots: Vec<u32>,
     stop: bool,
+    stop_once: bool,
     notice: bool,
     turn_loop: Option<Waker>,
 }
 
-/// What rang beside sockets.
+/// Events other than sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notified {
     pub stop: bool,
+    /// A stop, which counts only if none was asked for before.
+    pub stop_once: bool,
     /// Another thread has news.
     pub notice: bool,
 }
 
 impl Notifier {
-    /// Takes the woken slots, in the order in which they were woken; one may stand there twice. If
-    /// nothing rang, `turn_loop` is woken when that changes.
+    /// Takes the woken slots, in the order in which they were woken; a slot may be listed twice. If
+    /// there are none, `turn_loop` is woken when that changes.
     pub fn take(&self, slots: &mut Vec<u32>, turn_loop: &Waker) -> Notified {
         let mut pending = self.lock();
         slots.append(&mut pending.slots);
         if !pending.turn_loop.as_ref().is_some_and(|w| w.will_wake(turn_loop)) {
             pending.turn_loop = Some(turn_loop.clone());
         }
-        Notified { stop: mem::take(&mut pending.stop), notice: mem::take(&mut pending.notice) }
+        Notified {
+            stop: mem::take(&mut pending.stop),
+            stop_once: mem::take(&mut pending.stop_once),
+            notice: mem::take(&mut pending.notice),
+        }
     }
 
     /// Another thread has news for the loop.
@@ -60,15 +67,25 @@ impl Notifier {
 
     /// Asks the loop to stop.
     pub fn stop(&self) {
-        let mut pending = self.lock();
-        pending.stop = true;
+        self.lock().stop = true;
+        self.wake();
+    }
+
+    /// Asks the loop to stop, and not to hurry if it has been asked already.
+    pub fn stop_once(&self) {
+        self.lock().stop_once = true;
+        self.wake();
+    }
+
+    fn wake(&self) {
+        let pending = self.lock();
         if let Some(waker) = &pending.turn_loop {
             waker.wake_by_ref();
         }
     }
 
-    /// A waker for one slot. It may outlive the client: then it wakes whoever has the slot, who
-    /// finds nothing to do.
+    /// A waker for one slot. It may outlive the client: then it wakes the slot's new client, which
+    /// has nothing to do.
     pub fn waker(self: &Arc<Notifier>, slot: u32) -> Waker {
         Waker::from(Arc::new(SlotWaker { slot, notifier: Arc::clone(self) }))
     }
@@ -135,7 +152,13 @@ mod tests {
         notifier.notify();
         notifier.notify();
         assert_eq!(count.0.load(Ordering::Relaxed), before + 1, "news not taken rings once");
-        assert_eq!(notifier.take(&mut slots, &turn_loop), Notified { stop: false, notice: true });
-        assert_eq!(notifier.take(&mut slots, &turn_loop), Notified { stop: false, notice: false });
+        let mut next = || {
+            let notified = notifier.take(&mut slots, &turn_loop);
+            (notified.stop, notified.stop_once, notified.notice)
+        };
+        assert_eq!(next(), (false, false, true));
+        notifier.stop_once();
+        assert_eq!(next(), (false, true, false));
+        assert_eq!(next(), (false, false, false));
     }
 }

@@ -7,11 +7,11 @@
 //!           leader was                         thread            place
 //! ```
 //!
-//! Everything that is asked is answered at once, also with "not yet", so a client that vanishes leaves nothing waiting. One
-//! backup at a time; one that is asked for nothing for [`BACKUP_IDLE_US`] is ended, and one whose base was replaced as soon as
-//! the disk needs its room. A thread reads the file, no faster than `cluster-sync-rate`, a piece ahead of what is asked for.
+//! Every request is answered at once, even with "not yet", so a client that vanishes leaves nothing waiting. One backup
+//! at a time; one without requests for [`BACKUP_IDLE_US`] is ended, and one whose base was replaced as soon as the disk
+//! needs its space. A thread reads the file, no faster than `cluster-sync-rate`, a piece ahead of the requests.
 
-use crate::cluster::freshness::as_of;
+use crate::cluster::timing::freshness::as_of;
 use crate::ids::{ClientId, Index};
 use crate::journal::{BaseId, Disk, File, Offer};
 use crate::limits::{BACKUP_FOLLOWS_US, BACKUP_IDLE_US, BACKUP_PIECE_BYTES};
@@ -30,32 +30,31 @@ pub struct Backup {
     owner: ClientId,
     /// When it was asked for something last; monotonic, µs.
     asked_us: u64,
-    stage: Stage,
+    stage: BackupStage,
     /// Jobs by state as of the base, if that began for this backup.
     jobs: Option<[u64; 4]>,
 }
 
 #[derive(Debug)]
-enum Stage {
-    /// Of a follower: what was answered by the leader before this instant is to be applied first. Since when; boot clock.
+enum BackupStage {
+    /// For a follower: everything that the leader answered before this instant must be applied first. Since when; boot
+    /// clock.
     Follows(Micros),
-    /// The base of this number is to be complete first.
+    /// The base of this number must be complete first.
     Awaits(u64),
     /// The newest base is being opened; with the one of which the client has a part.
     Opens(Option<BaseId>, FileReader),
     Open(Offer, FileReader),
-    /// Why there is none.
+    /// The failure.
     Failed(String),
 }
 
-/// How far a backup is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// Its base is being written: so many bytes of about so many; none if it has not begun.
+pub enum BackupProgress {
+    /// Its base is being written: this many bytes of about that many; none if it has not begun.
     Writes(Option<(u64, u64)>),
     /// It can be read.
     Ready {
-        /// What it is.
         offer: Offer,
         /// Jobs by state that it has, if this server counted them.
         jobs: Option<[u64; 4]>,
@@ -64,30 +63,28 @@ pub enum Standing {
 
 /// Why the backup that ended last did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Ended {
+struct EndedBackup {
     id: BaseId,
     why: &'static str,
 }
 
-/// What there is of backups.
 #[derive(Debug, Default)]
 pub struct Backups {
     running: Option<Backup>,
-    ended: Option<Ended>,
+    ended: Option<EndedBackup>,
     /// Bytes a second that are read at most.
     pub rate: u64,
 }
 
 impl Backups {
-    /// Whether there is one.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// A base has begun, the one of this number, with so many jobs by state.
+    /// A base has begun, the one of this number, with these numbers of jobs by state.
     pub fn base_began(&mut self, number: u64, jobs: [u64; 4]) {
         let Some(backup) = &mut self.running else { return };
-        if matches!(backup.stage, Stage::Awaits(awaited) if awaited == number) {
+        if matches!(backup.stage, BackupStage::Awaits(awaited) if awaited == number) {
             backup.jobs = Some(jobs);
         }
     }
@@ -101,30 +98,30 @@ impl Backups {
         notifier: &Arc<Notifier>,
     ) {
         let Some(backup) = &mut self.running else { return };
-        if !matches!(backup.stage, Stage::Awaits(awaited) if awaited <= number) {
+        if !matches!(backup.stage, BackupStage::Awaits(awaited) if awaited <= number) {
             return;
         }
         let reader = disk.map(|disk| FileReader::start(Arc::clone(disk), self.rate, notifier));
         backup.stage = match (failure, reader) {
-            (Some(cause), _) => Stage::Failed(format!("the base was not written: {cause}")),
-            (None, Some(Ok(reader))) => Stage::Opens(None, reader),
-            (None, Some(Err(error))) => Stage::Failed(error.to_string()),
-            (None, None) => Stage::Failed("its journal is not on a disk".to_owned()),
+            (Some(cause), _) => BackupStage::Failed(format!("the base was not written: {cause}")),
+            (None, Some(Ok(reader))) => BackupStage::Opens(None, reader),
+            (None, Some(Err(error))) => BackupStage::Failed(error.to_string()),
+            (None, None) => BackupStage::Failed("its journal is not on a disk".to_owned()),
         };
     }
 
     fn end(&mut self, why: &'static str) {
         let Some(backup) = self.running.take() else { return };
-        if let Stage::Open(offer, _) = backup.stage {
+        if let BackupStage::Open(offer, _) = backup.stage {
             tracing::info!(index = offer.index.0, why, "a backup has ended");
-            self.ended = Some(Ended { id: offer.id(), why });
+            self.ended = Some(EndedBackup { id: offer.id(), why });
         }
     }
 
     /// Bytes of a base that a newer one than `newest` has replaced and that is kept for a backup.
     fn replaced_bytes(&self, newest: Index) -> u64 {
         match &self.running {
-            Some(Backup { stage: Stage::Open(offer, _), .. }) if offer.index < newest => {
+            Some(Backup { stage: BackupStage::Open(offer, _), .. }) if offer.index < newest => {
                 offer.bytes
             }
             _ => 0,
@@ -133,17 +130,18 @@ impl Backups {
 }
 
 impl Durability {
-    /// BEGIN: another backup, or how far that of `client` is. With `part` it goes on with that base, if it can still be read.
+    /// BEGIN: another backup, or the progress of `client`'s. With `part` it continues with that base, if it can still
+    /// be read.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The failure.
     pub fn begin_backup(
         &mut self,
         client: ClientId,
         part: Option<BaseId>,
         is_there: impl Fn(ClientId) -> bool,
         clock: &TurnClock,
-    ) -> Result<Standing, String> {
+    ) -> Result<BackupProgress, String> {
         let (mono_us, boot) = (clock.mono_us, Micros(clock.timer.boot_us()));
         if let Some(backup) = &self.backups.running
             && backup.owner != client
@@ -151,13 +149,13 @@ impl Durability {
         {
             let other = backup.owner;
             return Err(format!(
-                "ERR a backup is under way for the connection with the id {other}"
+                "ERR a backup is in progress for the connection with the id {other}"
             ));
         }
         self.take_up_backup(boot);
         let goes_on = self.backups.running.as_ref().is_some_and(|backup| {
             let is_part =
-                matches!(&backup.stage, Stage::Open(offer, _) if part == Some(offer.id()));
+                matches!(&backup.stage, BackupStage::Open(offer, _) if part == Some(offer.id()));
             is_part || backup.owner == client
         });
         if !goes_on {
@@ -170,14 +168,16 @@ impl Durability {
         let backup = self.backups.running.as_mut().expect("it has begun");
         (backup.owner, backup.asked_us) = (client, mono_us);
         match &backup.stage {
-            Stage::Failed(why) => {
+            BackupStage::Failed(why) => {
                 let text = format!("ERR {why}");
                 self.backups.running = None;
                 Err(text)
             }
-            Stage::Open(offer, _) => Ok(Standing::Ready { offer: *offer, jobs: backup.jobs }),
-            Stage::Awaits(number) if *number <= begun => Ok(Standing::Writes(written)),
-            _ => Ok(Standing::Writes(None)),
+            BackupStage::Open(offer, _) => {
+                Ok(BackupProgress::Ready { offer: *offer, jobs: backup.jobs })
+            }
+            BackupStage::Awaits(number) if *number <= begun => Ok(BackupProgress::Writes(written)),
+            _ => Ok(BackupProgress::Writes(None)),
         }
     }
 
@@ -193,13 +193,13 @@ impl Durability {
         mono_us: u64,
     ) -> Result<Option<Vec<u8>>, String> {
         let is_its = |backup: &Backup| {
-            let is_open = matches!(&backup.stage, Stage::Open(offer, _) if offer.id() == id);
+            let is_open = matches!(&backup.stage, BackupStage::Open(offer, _) if offer.id() == id);
             is_open && backup.owner == client
         };
         if !self.backups.running.as_ref().is_some_and(is_its) {
             return Err(self.no_backup(id));
         }
-        let Some(Backup { stage: Stage::Open(offer, reader), asked_us, .. }) =
+        let Some(Backup { stage: BackupStage::Open(offer, reader), asked_us, .. }) =
             &mut self.backups.running
         else {
             unreachable!("it was looked at")
@@ -223,21 +223,25 @@ impl Durability {
 
     fn no_backup(&self, id: BaseId) -> String {
         let ended = self.backups.ended.filter(|ended| ended.id == id);
-        let why = ended.map_or("it is not this connection's, or ended long ago", |ended| ended.why);
+        let why =
+            ended.map_or("it belongs to another connection, or ended long ago", |ended| ended.why);
         format!("ERR there is no backup {id}: {why}; DELAY.BACKUP BEGIN begins another")
     }
 
     /// A client that has a part is given the rest, if the newest base is the one; any other a base that begins now.
-    fn first_stage(&mut self, part: Option<BaseId>, boot: Micros) -> Result<Stage, String> {
+    fn first_stage(&mut self, part: Option<BaseId>, boot: Micros) -> Result<BackupStage, String> {
         if let (Some(part), Some(disk)) = (part, &self.disk)
             && self.shown.enabled
             && self.shown.base_index == part.index.0
         {
             let reader = FileReader::start(Arc::clone(disk), self.backups.rate, &self.notifier);
-            return Ok(Stage::Opens(Some(part), reader.map_err(|error| format!("ERR {error}"))?));
+            return Ok(BackupStage::Opens(
+                Some(part),
+                reader.map_err(|error| format!("ERR {error}"))?,
+            ));
         }
         match self.replicated().is_some_and(|node| !node.decides()) {
-            true => Ok(Stage::Follows(boot)),
+            true => Ok(BackupStage::Follows(boot)),
             false => self.await_base(),
         }
     }
@@ -250,28 +254,30 @@ impl Durability {
         heard.is_some_and(|heard| heard >= at) || boot.0 >= at.0 + BACKUP_FOLLOWS_US
     }
 
-    fn await_base(&mut self) -> Result<Stage, String> {
+    fn await_base(&mut self) -> Result<BackupStage, String> {
         self.begin_base(true, "Background save")?;
         // One that runs already lacks what was changed since it began.
-        Ok(Stage::Awaits(self.shown.bases_begun + 1))
+        Ok(BackupStage::Awaits(self.shown.bases_begun + 1))
     }
 
-    /// What has become of it since it was looked at last.
+    /// Its progress since the last look.
     fn take_up_backup(&mut self, boot: Micros) {
         let Some(mut backup) = self.backups.running.take() else { return };
         backup.stage = match backup.stage {
-            Stage::Follows(at) if self.is_as_of(at, boot) => {
+            BackupStage::Follows(at) if self.is_as_of(at, boot) => {
                 self.await_base().unwrap_or_else(failed)
             }
-            Stage::Opens(part, reader) => match (reader.offer(), part) {
-                (None, part) => Stage::Opens(part, reader),
-                (Some(Ok(offer)), None) => Stage::Open(offer, reader),
-                (Some(Ok(offer)), Some(part)) if offer.id() == part => Stage::Open(offer, reader),
-                (Some(Err(why)), None) => Stage::Failed(why),
+            BackupStage::Opens(part, reader) => match (reader.offer(), part) {
+                (None, part) => BackupStage::Opens(part, reader),
+                (Some(Ok(offer)), None) => BackupStage::Open(offer, reader),
+                (Some(Ok(offer)), Some(part)) if offer.id() == part => {
+                    BackupStage::Open(offer, reader)
+                }
+                (Some(Err(why)), None) => BackupStage::Failed(why),
                 (Some(_), Some(_)) => self.first_stage(None, boot).unwrap_or_else(failed),
             },
             // It was given up with the engine that it was one of.
-            Stage::Awaits(number)
+            BackupStage::Awaits(number)
                 if number <= self.shown.bases_begun && !self.shown.is_base_in_progress() =>
             {
                 self.await_base().unwrap_or_else(failed)
@@ -282,8 +288,7 @@ impl Durability {
     }
 
     fn base_written(&self) -> Option<(u64, u64)> {
-        let Journaling::Running(running) = &self.journaling else { return None };
-        let compaction = &running.compaction;
+        let compaction = &self.running()?.compaction;
         compaction.images_bytes().map(|bytes| (compaction.written_bytes(), bytes))
     }
 
@@ -298,32 +303,33 @@ impl Durability {
     pub(super) fn look_at_backup(&mut self, live_bytes: u64, mono_us: u64) {
         let Some(backup) = &self.backups.running else { return };
         if mono_us.saturating_sub(backup.asked_us) > BACKUP_IDLE_US {
-            return self.backups.end("it was asked for nothing for a minute");
+            return self.backups.end("there was no request for a minute");
         }
         let Journaling::Running(running) = &self.journaling else { return };
         let bytes = self.backups.replaced_bytes(running.compaction.base_index);
         if bytes > 0 && !running.bears(bytes, live_bytes) {
-            self.backups.end("the disk needs the room of its base, which a newer one has replaced");
+            self.backups
+                .end("the disk needs the space of its base, which a newer one has replaced");
         }
     }
 }
 
-fn failed(text: String) -> Stage {
-    Stage::Failed(text.trim_start_matches("ERR ").to_owned())
+fn failed(text: String) -> BackupStage {
+    BackupStage::Failed(text.trim_start_matches("ERR ").to_owned())
 }
 
 /// A file that a thread reads. The thread ends with this.
 #[derive(Debug)]
 struct FileReader {
     asks: Sender<u64>,
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<BackupFindings>>,
     /// The offset that was asked for last.
     asked: Option<u64>,
 }
 
-/// What the thread has found.
+/// The results of the thread.
 #[derive(Debug, Default)]
-struct Told {
+struct BackupFindings {
     offer: Option<Result<Offer, String>>,
     /// From which byte on.
     piece: Option<(u64, Result<Vec<u8>, String>)>,
@@ -332,7 +338,7 @@ struct Told {
 impl FileReader {
     fn start(disk: Arc<Disk>, rate: u64, notifier: &Arc<Notifier>) -> io::Result<FileReader> {
         let (asks, asked) = channel();
-        let told = Arc::<Mutex<Told>>::default();
+        let told = Arc::<Mutex<BackupFindings>>::default();
         let (theirs, notifier) = (Arc::clone(&told), Arc::clone(notifier));
         let thread = std::thread::Builder::new().name("backup".to_owned());
         thread.spawn(move || run(&disk, rate, &asked, &theirs, &notifier))?;
@@ -343,7 +349,7 @@ impl FileReader {
         lock(&self.told).offer.clone()
     }
 
-    /// The bytes from `offset` on, if they have been read. What follows them is read next.
+    /// The bytes from `offset` on, if they have been read. The following ones are read next.
     fn piece(&mut self, offset: u64, end: u64) -> Result<Option<Vec<u8>>, String> {
         let piece = lock(&self.told).piece.take_if(|(at, _)| *at == offset);
         let Some((_, piece)) = piece else {
@@ -368,7 +374,13 @@ impl FileReader {
 }
 
 /// The thread.
-fn run(disk: &Disk, rate: u64, asked: &Receiver<u64>, told: &Mutex<Told>, notifier: &Notifier) {
+fn run(
+    disk: &Disk,
+    rate: u64,
+    asked: &Receiver<u64>,
+    told: &Mutex<BackupFindings>,
+    notifier: &Notifier,
+) {
     let (offer, file) = match Offer::of_newest(disk) {
         Ok((offer, file)) => (Ok(offer), Some(file)),
         Err(error) => (Err(error.to_string()), None),
@@ -393,6 +405,6 @@ fn run(disk: &Disk, rate: u64, asked: &Receiver<u64>, told: &Mutex<Told>, notifi
 }
 
 /// Held for no longer than it takes to move what is in it.
-fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
+fn lock(told: &Mutex<BackupFindings>) -> MutexGuard<'_, BackupFindings> {
     told.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,17 +1,16 @@
 //! When a base is written, and how fast.
 //!
-//! With L the size a base would have now, one is begun when base and log together reach 2.1 L. While
-//! it is written, every byte of log is answered with four of base, so that the log grows by a quarter
-//! of L at most: 2.1 L + L + 0.25 L stay below 3.5 L, and leave room for a quarter of a segment where
-//! L is two segments or more. What is kept shrinks with every base of N bytes from at least 2.1 N to
-//! N, so that bases cost less than 1 / 1.1 of what clients have written, whatever these do: it is
-//! they who make it grow again. Worked: a million jobs of 150 bytes that are replaced again and again
-//! (L = 150 MB): a base after each 165 MB of log.
+//! With L the size a base would have now, one is begun when base and log together reach 2.1 L. While it is written,
+//! every byte of log is answered with four of base, so that the log grows by a quarter of L at most: 2.1 L + L + 0.25 L
+//! stay below 3.5 L, and leave space for a quarter of a segment if L is two segments or more. The kept data shrinks
+//! with every base of N bytes from at least 2.1 N to N, so that bases cost less than 1 / 1.1 of what clients have
+//! written, whatever they do: only their writes make it grow again. Worked: a million jobs of 150 bytes that are
+//! replaced again and again (L = 150 MB): a base after each 165 MB of log.
 
 use crate::engine::Engine;
 use crate::ids::Index;
 use crate::journal::may_pass;
-use crate::journal::state::Members;
+use crate::journal::record::raft_state::Members;
 use crate::limits::{
     BACKLOG_BYTES_MAX, BACKLOG_BYTES_MIN, BACKLOG_SHARE, BASE_OUTPUT_BYTES_MAX, BASE_PACE,
     BASE_RETRY_US, BASE_SLICE_BYTES, BASE_SLICE_BYTES_MAX, IMAGE_BYTES_MIN, KEEPER_STUCK_US,
@@ -32,20 +31,20 @@ pub struct Compaction {
     log_before_bytes: u64,
     /// The journal's proposed bytes as of that base.
     log_from_bytes: u64,
-    running: Option<Running>,
+    running: Option<RunningCompaction>,
     /// The newest one that was begun, until it is complete.
-    begun: Option<Begun>,
+    begun: Option<BegunBase>,
     retry_at_us: u64,
     backlog_bytes_max: u64,
     /// The keeper's backlog, and since when it has not become less; monotonic, µs.
     stuck: (u64, u64),
 }
 
-/// What there is to tell of a base when it is complete.
+/// The report about a base when it is complete.
 #[derive(Clone, Debug)]
-struct Begun {
+struct BegunBase {
     index: Index,
-    /// The epoch of the batch with which it ends, and in a cluster who the members are as of that.
+    /// The epoch of the batch with which it ends, and in a cluster the members as of that batch.
     epoch: u64,
     members: Option<Members>,
     /// The journal's proposed bytes as of then.
@@ -53,10 +52,9 @@ struct Begun {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Running {
+struct RunningCompaction {
     index: Index,
     log_from_bytes: u64,
-    /// Bytes of images that it has when it is complete.
     images_bytes: u64,
     written_bytes: u64,
     /// All images have been handed to the keeper.
@@ -91,12 +89,10 @@ impl Compaction {
         self.is_running() && bytes > 2 * self.backlog_bytes_max
     }
 
-    /// Whether one is being written.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Whether it is the one up to `index`.
     pub fn is_running_to(&self, index: Index) -> bool {
         self.running.is_some_and(|running| running.index == index)
     }
@@ -114,13 +110,12 @@ impl Compaction {
         }
     }
 
-    /// Bytes of images that the one that is being written will have: those of the state as of its
-    /// beginning, whatever was removed since; None if there is none.
+    /// Bytes of images that the base being written will have: those of the state as of its
+    /// beginning, whatever was removed since; None without one.
     pub fn images_bytes(&self) -> Option<u64> {
         self.running.map(|running| running.images_bytes)
     }
 
-    /// Bytes of images written of the one that is being written.
     pub fn written_bytes(&self) -> u64 {
         self.running.map_or(0, |running| running.written_bytes)
     }
@@ -155,8 +150,8 @@ impl Compaction {
     pub fn is_due(&self, live: u64, journal: &Journal, segment_bytes: u64) -> bool {
         let log = self.log_bytes(journal);
         let kept = self.base_bytes + log;
-        // With less than half a segment of log there is nothing to be given back, unless it is of the
-        // base: its jobs were removed.
+        // With less than half a segment of log there is nothing to gain, except from the base itself: its jobs were
+        // removed.
         let gives_back = log >= segment_bytes / 2 || kept >= live + segment_bytes / 2;
         gives_back && kept * 10 >= live * KEPT_TENTHS_MAX
     }
@@ -169,16 +164,17 @@ impl Compaction {
         engine.begin_base();
         let log_from_bytes = journal.proposed_bytes();
         let (epoch, of_members) = (head.epoch, members.clone());
-        self.begun = Some(Begun { index, epoch, members: of_members, log_from_bytes });
+        self.begun = Some(BegunBase { index, epoch, members: of_members, log_from_bytes });
         journal.keeper.begin_base(head, members);
         let (written_bytes, imaged) = (0, false);
-        self.running = Some(Running { index, log_from_bytes, images_bytes, written_bytes, imaged });
+        self.running =
+            Some(RunningCompaction { index, log_from_bytes, images_bytes, written_bytes, imaged });
         tracing::info!(index = index.0, "a base begins");
         index
     }
 
-    /// Writes the turn's share of the running base. False if it is to be given up: the disk does not
-    /// keep up, and images of what clients change pile up in memory.
+    /// Writes the turn's share of the running base. False if it must be given up: the disk does not keep up, and images
+    /// of jobs that clients change pile up in memory.
     pub fn slice(&mut self, engine: &mut Engine, journal: &Journal, mono_us: u64) -> bool {
         let is_heavy = self.is_heavy(engine, journal);
         let Some(running) = &mut self.running else { return true };
@@ -234,7 +230,8 @@ impl Compaction {
         ran
     }
 
-    /// What is begun is of another engine: it counts for nothing, even if it is put in place.
+    /// The base in progress belongs to another engine: it does not count, even if it is put in
+    /// place.
     pub fn forget(&mut self) {
         self.begun = None;
     }

@@ -1,9 +1,9 @@
-//! What the disk has room for: how large a base may become, and whether another segment fits beside
-//! the next one.
+//! Disk space: how large a base may become, and whether another segment fits in addition to the
+//! next one.
 //!
-//! A disk that jobs fill must be drained by consumers, so there always has to be room for what they
-//! write. That is little, but it ends only with a base: then segments are used again. So, with L the
-//! size that a base can reach without a job being added, the disk has to hold at any time
+//! A disk that jobs fill must be drained by consumers, so there always has to be space for their writes. They are
+//! small, but their space is freed only by a base: then segments are used again. So, with L the size that a base can
+//! reach without a job being added, the disk has to hold at any time
 //!
 //! ```text
 //! the newest base       L at most
@@ -14,20 +14,20 @@
 //! a turn's facts        which may need a file of their own
 //! ```
 //!
-//! What would make L larger than this allows is refused. Worked, for 64 MiB: segments of 1 MiB leave
-//! room for an L of 25 MiB, those of 8 MiB for one of 17 MiB.
+//! A request that would make L larger than this allows is refused. Example, for 64 MiB: segments of 1 MiB leave space
+//! for an L of 25 MiB, those of 8 MiB for one of 17 MiB.
 
 use crate::limits::{
     BASE_FRAMES_BYTES, BASE_FRAMES_PART, SEGMENT_BYTES_MIN, SEGMENT_BYTES_UNIT, SEGMENT_PART,
     TURNS_BYTES, TURNS_PART,
 };
 
-/// Room on the disk as of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskRoom {
-    /// What the journal's files may take in all; `u64::MAX` if the file system does not tell.
+    /// The total size that the journal's files may have; `u64::MAX` if the file system does not
+    /// report it.
     pub journal_max: u64,
-    /// What they take now.
+    /// Their total size now.
     pub used_bytes: u64,
     pub segment_bytes: u64,
 }
@@ -38,7 +38,6 @@ pub fn segment_bytes(asked: u64, total: u64) -> u64 {
     asked.min(most.max(SEGMENT_BYTES_MIN))
 }
 
-/// The file that a base with so many bytes of images needs.
 fn base_file_bytes(images: u64) -> u64 {
     images + images / BASE_FRAMES_PART + BASE_FRAMES_BYTES
 }
@@ -57,18 +56,18 @@ impl DiskRoom {
         file.saturating_sub(BASE_FRAMES_BYTES) / (BASE_FRAMES_PART + 1) * BASE_FRAMES_PART
     }
 
-    /// Whether a base with so many bytes of images fits, of which `written` are written.
+    /// Whether a base with this many bytes of images fits, of which `written` are written.
     pub fn has_base(&self, images: u64, written: u64) -> bool {
         self.free() >= base_file_bytes(images).saturating_sub(written)
     }
 
-    /// Whether another segment fits beside such a base.
+    /// Whether another segment fits in addition to such a base.
     pub fn has_segment_beside(&self, images: u64, written: u64) -> bool {
         let base = base_file_bytes(images).saturating_sub(written);
         self.free() >= base.saturating_add(self.segment_bytes)
     }
 
-    /// Whether a base fits beside one of `images` bytes that has taken the place of the newest, and
+    /// Whether a base fits in addition to one of `images` bytes that has replaced the newest, and
     /// `log_bytes` of log.
     pub fn has_next(&self, images: u64, log_bytes: u64, next: u64) -> bool {
         let bases = base_file_bytes(images).saturating_add(base_file_bytes(next));

@@ -1,8 +1,8 @@
-//! What the other nodes of a cluster have, for those who wait for them: WAIT and WAITAOF.
+//! The progress of a cluster's other nodes, for clients that wait for them: WAIT and WAITAOF.
 
 use crate::cluster::driver::Status;
 
-/// As the leader knows it; the default is that of a server alone.
+/// As the leader knows it; the default is that of a standalone server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Followers {
     /// The newest entry that is committed, and durable here.
@@ -26,7 +26,6 @@ impl Followers {
         self.committed
     }
 
-    /// How many there are.
     pub fn known(&self) -> u64 {
         self.matched.len() as u64
     }
@@ -38,7 +37,7 @@ impl Followers {
         if index <= self.committed { seen.max(self.majority) } else { seen }
     }
 
-    /// The newest entry that so many have; 0 if there are not so many.
+    /// The newest entry that this many nodes have; 0 if there are fewer.
     pub fn reached_by(&self, count: u64) -> u64 {
         let mut matched = self.matched.clone();
         matched.sort_unstable_by(|one, other| other.cmp(one));

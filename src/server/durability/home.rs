@@ -26,7 +26,8 @@ impl Home {
         let dir = PathBuf::from(config.text(Name::Dir));
         // Made by us it would hide a mistyped path, or a volume that is not mounted.
         if !dir.is_dir() {
-            let text = format!("dir: {} is no folder; make it, or name another", dir.display());
+            let text =
+                format!("dir: {} is not a folder; create it, or choose another", dir.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
         }
         if !config.flag(Name::AppendOnly) {
@@ -35,12 +36,12 @@ impl Home {
         let path = dir.join(config.text(Name::AppendDirName));
         let disk = Disk::open(&path)?;
         let lock = disk.lock()?;
-        // Somebody may have opened it on purpose, for a backup: it is left as it is.
+        // It may be open on purpose, for a backup: it is left as it is.
         if disk.is_open_to_others()? {
             let folder = path.display();
             tracing::warn!(
-                "others than its owner may look into the journal's folder, {folder}, which holds the jobs' \
-                 bodies; chmod -R go= {folder}"
+                "other users can read the journal's folder, {folder}, which contains the jobs' bodies; run chmod -R \
+                 go= {folder}"
             );
         }
         Ok(Some(Home { disk: Arc::new(disk), lock }))
@@ -55,8 +56,8 @@ pub fn log_options(config: &Config, disk: &Disk) -> LogOptions {
     if segment_bytes < asked {
         let folder = disk.path().display();
         tracing::warn!(
-            "journal-segment-size is {asked}; {folder} is on a small disk, of which a segment may take an \
-             eighth: segments of {segment_bytes} bytes are made"
+            "journal-segment-size is {asked}, but {folder} is on a small disk, of which a segment may take an \
+             eighth: segments have {segment_bytes} bytes"
         );
     }
     LogOptions { segment_bytes, shard: 0, spares_max: SPARES_MAX }

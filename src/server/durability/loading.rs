@@ -1,10 +1,14 @@
 //! Loading the journal on a thread of its own, while the server answers `LOADING`.
 
-use crate::journal::recovery::{Progress, Recovered};
+use crate::cluster::raft::member::EnginePosition;
+use crate::engine::{Engine, Settings};
+use crate::ids::Index;
+use crate::journal::recovery::{Progress, ReadBase, Recovered};
 use crate::journal::{Disk, JournalError};
 use crate::limits::{LOADED_AT_ONCE, LOADING_LOG_US, RECOVERY_STACK_BYTES};
 use crate::observe::persistence;
 use crate::server::connection::wake::Notifier;
+use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,15 +16,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What comes out.
+/// The result.
 pub type Loaded<T = Recovered<Disk>> = Result<T, JournalError>;
 
-/// A journal being loaded: at a start to go on in it, and of a node whose engine has what is lost, to have one
-/// without that.
+/// The result as it is handed on. Every turn asks for it: with an engine by value each answer of *nothing yet*, and of
+/// *nothing is loaded* for as long as the server runs, copied 41 KB.
+pub type BoxedLoaded<T = Recovered<Disk>> = Result<Box<T>, JournalError>;
+
+/// A journal being loaded: at a start to continue it, and on a node whose engine has lost facts, to get an engine
+/// without them.
 #[derive(Debug)]
 pub struct Loading<T = Recovered<Disk>> {
     progress: Arc<Progress>,
-    loaded: Receiver<Loaded<T>>,
+    loaded: Receiver<BoxedLoaded<T>>,
     thread: Option<JoinHandle<()>>,
     /// When it began; monotonic, µs.
     pub began_us: u64,
@@ -38,10 +46,10 @@ impl<T: Send + 'static> Loading<T> {
         let (sender, loaded) = channel();
         let shown = Arc::clone(&progress);
         let thread = std::thread::Builder::new().name("recovery".to_owned());
-        // An engine is passed on by value: in a build without optimizations some 2 MB of it stood on the stack at once.
+        // An engine is passed by value: in a build without optimizations some 2 MB of it were on the stack at once.
         let thread = thread.stack_size(RECOVERY_STACK_BYTES);
         let thread = thread.spawn(move || {
-            let loaded = load(&shown);
+            let loaded = load(&shown).map(Box::new);
             // The server may have stopped meanwhile.
             let _ = sender.send(loaded);
             notifier.notify();
@@ -56,25 +64,25 @@ impl<T: Send + 'static> Loading<T> {
         began_us: u64,
     ) -> Loading<T> {
         let (loading, sender) = Loading::by_hand(Arc::default(), began_us);
-        let _ = sender.send(load(&loading.progress));
+        let _ = sender.send(load(&loading.progress).map(Box::new));
         notifier.notify();
         loading
     }
 
-    /// What is loaded so far, of how much, is told by the caller.
-    pub fn by_hand(progress: Arc<Progress>, began_us: u64) -> (Loading<T>, Sender<Loaded<T>>) {
+    /// The caller reports the progress.
+    pub fn by_hand(progress: Arc<Progress>, began_us: u64) -> (Loading<T>, Sender<BoxedLoaded<T>>) {
         let (sender, loaded) = channel();
         let logged_us = began_us;
         (Loading { progress, loaded, thread: None, began_us, logged_us }, sender)
     }
 
     /// Waits a moment for a small journal.
-    pub fn wait(&self) -> Option<Loaded<T>> {
+    pub fn wait(&self) -> Option<BoxedLoaded<T>> {
         self.received(self.loaded.recv_timeout(LOADED_AT_ONCE))
     }
 
     /// The journal, if it has been loaded.
-    pub fn loaded(&self) -> Option<Loaded<T>> {
+    pub fn loaded(&self) -> Option<BoxedLoaded<T>> {
         self.received(self.loaded.recv_timeout(Duration::ZERO))
     }
 
@@ -99,7 +107,6 @@ impl<T: Send + 'static> Loading<T> {
         }
     }
 
-    /// Gives up.
     pub fn cancel(&mut self) {
         self.progress.cancelled.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -108,13 +115,32 @@ impl<T: Send + 'static> Loading<T> {
         }
     }
 
-    fn received(&self, received: Result<Loaded<T>, RecvTimeoutError>) -> Option<Loaded<T>> {
+    fn received(
+        &self,
+        received: Result<BoxedLoaded<T>, RecvTimeoutError>,
+    ) -> Option<BoxedLoaded<T>> {
         match received {
             Ok(loaded) => Some(loaded),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
-                panic!("loading the journal met a bug of delayd's own; nothing was changed on disk")
+                panic!("loading the journal met a bug in delayd; nothing was changed on disk")
             }
         }
     }
 }
+
+/// An engine that was read again from base and log.
+#[derive(Debug)]
+pub struct Reloaded {
+    pub engine: Engine,
+    /// How far it is.
+    pub position: EnginePosition,
+    /// The instant of its newest fact.
+    pub last: Micros,
+    /// The base from which that was.
+    pub base: Option<ReadBase>,
+}
+
+/// Reads an engine from base and log up to an index, while the log is written.
+pub type EngineReader =
+    Arc<dyn Fn(Index, Settings, &Progress) -> Loaded<Reloaded> + Send + Sync + 'static>;

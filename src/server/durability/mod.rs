@@ -4,6 +4,7 @@ pub mod backup;
 pub mod commit;
 pub mod compaction;
 pub(super) mod disk_room;
+mod flow;
 pub mod followers;
 pub mod home;
 pub mod loading;
@@ -12,65 +13,62 @@ pub mod running;
 pub mod verify;
 pub mod waits;
 
-mod room;
-
 use crate::cluster::driver::Status;
-use crate::cluster::output::Role;
-use crate::cluster::verify::Verification;
-use crate::command::spec::action::Wait;
+use crate::cluster::peer::verify::Verification;
+use crate::cluster::raft::output::Role;
+use crate::command::spec::action::ReplicaWait;
 use crate::config::Config;
 use crate::config::options::Name;
-use crate::engine::room::Flow;
-use crate::engine::watch::histogram::CounterHistogram;
+use crate::engine::journal_room::Flow;
+use crate::engine::observe::histogram::CounterHistogram;
 use crate::engine::{Engine, Facts, Settings};
 use crate::error::Misconf;
 use crate::ids::ClientId;
-use crate::journal::batch::Batch;
+use crate::journal::record::entry::TurnBatch;
 use crate::journal::recovery::{Progress, Recovered, recover};
 use crate::journal::{Disk, Lock, hash_key};
 use crate::observe::metrics::SYNC_US;
-use crate::observe::persistence::{Persistence, Trouble};
+use crate::observe::persistence::{JournalTrouble, Persistence};
 use crate::server::clock::turn_clock::TurnClock;
 use crate::server::cluster::start::{check_alone, hash_seed};
 use crate::server::connection::wake::Notifier;
 use crate::server::durability::backup::Backups;
-use crate::server::durability::commit::keeper::Done;
+use crate::server::durability::commit::keeper::KeeperDone;
 use crate::server::durability::followers::Followers;
 use crate::server::durability::home::Home;
 use crate::server::durability::loading::Loading;
 use crate::server::durability::node::Clustered;
-use crate::server::durability::running::Running;
+use crate::server::durability::running::RunningJournal;
 use crate::server::durability::waits::{For, Reached, Waits};
+use crate::server::observe::status::ServiceState;
 use crate::server::outbox::Outputs;
 use crate::server::outbox::messages::Messages;
-use crate::server::watch::status::Standing;
 use std::io;
 use std::sync::Arc;
 
 /// The journal of a server, in one of its states.
 #[derive(Debug)]
 pub enum Journaling {
-    /// There is none: jobs are in memory only.
+    /// No journal: jobs are in memory only.
     Absent,
     /// It is being read.
     Loading(Box<Loading>),
     /// It is written.
-    Running(Box<Running>),
+    Running(Box<RunningJournal>),
 }
 
-/// The journal, who waits for it, and what is shown of it.
+/// The journal, its waiting clients, and its status.
 #[derive(Debug)]
 pub struct Durability {
-    /// What INFO and those who wait see of it.
+    /// Its state for INFO and for waiting clients.
     pub shown: Persistence,
-    /// Clients that wait for it.
     pub waits: Waits,
     /// Where facts go.
     pub journaling: Journaling,
-    /// Whether clients are paused, and whether the node does not decide, as the engine was last told while there is
+    /// Whether clients are paused, and whether the node does not decide, as last reported to the engine while there is
     /// no journal.
     engine_told: (bool, bool),
-    /// What a node is to be, until its journal is there.
+    /// The configuration of a node until its journal is there.
     clustered: Option<Box<Clustered>>,
     /// The journal's folder, and what keeps it for this process.
     disk: Option<Arc<Disk>>,
@@ -109,7 +107,7 @@ impl Durability {
         config: &Config,
         settings: Settings,
         clock: &TurnClock,
-    ) -> io::Result<Option<Recovered<Disk>>> {
+    ) -> io::Result<Option<Box<Recovered<Disk>>>> {
         let Home { disk, lock } = home;
         (self.disk, self.lock) = (Some(Arc::clone(&disk)), Some(lock));
         self.backups.rate = config.number(Name::ClusterSyncRate);
@@ -133,10 +131,19 @@ impl Durability {
     }
 
     /// The journal, if it has been read since this was last asked.
-    pub fn loaded(&mut self, clock: &TurnClock) -> io::Result<Option<Recovered<Disk>>> {
+    pub fn loaded(&mut self, clock: &TurnClock) -> io::Result<Option<Box<Recovered<Disk>>>> {
         let Journaling::Loading(loading) = &mut self.journaling else { return Ok(None) };
         loading.log(clock.timer.mono_us());
         Ok(loading.loaded().transpose()?)
+    }
+
+    /// The journal, if it is written.
+    pub fn running(&self) -> Option<&RunningJournal> {
+        if let Journaling::Running(running) = &self.journaling { Some(running) } else { None }
+    }
+
+    pub fn running_mut(&mut self) -> Option<&mut RunningJournal> {
+        if let Journaling::Running(running) = &mut self.journaling { Some(running) } else { None }
     }
 
     /// How long the journal has been read so far, µs.
@@ -155,18 +162,11 @@ impl Durability {
             Some(clustered) => node::start(recovered, disk, config, *clustered, notifier)?,
             None => {
                 check_alone(&recovered.log).map_err(io::Error::other)?;
-                Running::start(recovered, disk, config, notifier)?
+                RunningJournal::start(recovered, disk, config, notifier)?
             }
         };
         self.journaling = Journaling::Running(Box::new(running));
         Ok(engine)
-    }
-
-    /// Applies options that have changed.
-    pub fn reconfigure(&mut self, config: &Config) {
-        if let Journaling::Running(running) = &mut self.journaling {
-            running.reconfigure(config);
-        }
     }
 
     /// Takes up what the keeper has done since the last turn.
@@ -175,18 +175,18 @@ impl Durability {
         let mut ended = Vec::new();
         while let Some(done) = running.journal.keeper.done() {
             match done {
-                Done::Spare(made) => running.note_spare(made, clock.mono_us),
-                // It was given up while the last of it was written: it is in place all the same. As long as the engine is
-                // read again, maybe from the one before, the log stays as it is.
-                Done::Base(index, bytes) if running.reloading.is_some() => {
+                KeeperDone::Spare(made) => running.note_spare(made, clock.mono_us),
+                // It was cancelled while its last part was written: it is in place anyway. As long as the engine is
+                // being loaded again, perhaps from the previous base, the log stays as it is.
+                KeeperDone::Base(index, bytes) if running.reloading.is_some() => {
                     running.late_base = Some((index, bytes));
                 }
-                Done::Base(index, bytes) => {
+                KeeperDone::Base(index, bytes) => {
                     let is_awaited = running.compaction.is_running_to(index);
                     running.compaction.complete(index, bytes, &running.journal);
                     ended.extend(is_awaited.then_some(Ok(())));
                 }
-                Done::BaseFailed(error) => {
+                KeeperDone::BaseFailed(error) => {
                     if running.compaction.fail(&error, engine, clock.mono_us) {
                         ended.push(Err(error.to_string()));
                     }
@@ -196,8 +196,8 @@ impl Durability {
         ended.into_iter().for_each(|result| self.base_ended(result, outputs, clock));
     }
 
-    /// If the journal has failed since this was last asked, replies that wait for it tell of it, and reads go
-    /// on. The engine is to be told, too.
+    /// If the journal has failed since the last call, replies that wait for it report the failure, and reads continue.
+    /// Pass it on to the engine, too.
     pub fn poll_failure(
         &mut self,
         engine: &mut Engine,
@@ -213,7 +213,7 @@ impl Durability {
         if running.compaction.abandon(engine, &running.journal) {
             self.base_ended(Err("the journal failed".to_owned()), outputs, clock);
         }
-        self.shown.trouble = Trouble::Failed(cause.to_string());
+        self.shown.trouble = JournalTrouble::Failed(cause.to_string());
         self.shown.reads_unsafe = true;
         self.shown.base_wanted = false;
         let text = Misconf::Failed { cause }.to_string();
@@ -228,33 +228,17 @@ impl Durability {
 
     /// DELAY.CLUSTER VERIFY, of a node that leads.
     pub fn want_to_verify(&mut self) {
-        if let Journaling::Running(running) = &mut self.journaling {
+        if let Some(running) = self.running_mut() {
             running.verify.want();
         }
     }
 
-    /// What nodes ask each other of what they hold: what came is taken up.
-    pub fn hear_of_verifying(&mut self) {
-        if let Journaling::Running(running) = &mut self.journaling {
-            running.hear_of_verifying();
-        }
-    }
-
-    /// Whether nothing more is to be applied in this turn, so that a base begins of what there is now.
-    pub fn holds_to_verify(&mut self) -> bool {
-        match &mut self.journaling {
-            Journaling::Running(running) => running.holds_to_verify(),
-            _ => false,
-        }
-    }
-
-    /// What a node that leads knows of what others hold; nothing if it has not asked.
+    /// The data of the other nodes as a leading node knows it; nothing if it has not asked.
     pub fn verification(&self) -> Option<&Verification> {
-        let Journaling::Running(running) = &self.journaling else { return None };
-        running.verify.asked()
+        self.running()?.verify.asked()
     }
 
-    /// How the cluster stands: who does not lead has asked nothing, and who is gone does not answer.
+    /// The state of the cluster: a follower has sent no questions, and a node that is gone does not answer.
     pub fn follow_status(&mut self, status: &Status) {
         let Journaling::Running(running) = &mut self.journaling else { return };
         if status.role != Role::Leader {
@@ -290,24 +274,14 @@ impl Durability {
         running.compaction.is_heavy(engine, &running.journal) || running.is_flooded()
     }
 
-    /// Of a node that leads: from when on nothing has been committed for too long, though something is to be; monotonic, µs.
+    /// For a leader: since when nothing has been committed for too long although entries are waiting; monotonic, µs.
     pub fn stuck_us(&self) -> Option<u64> {
-        match &self.journaling {
-            Journaling::Running(running) => running.journal.stuck_us(),
-            _ => None,
-        }
+        self.running()?.journal.stuck_us()
     }
 
-    /// Whether nothing is to be decided in this turn, so that a base may begin.
+    /// Whether this turn must not decide anything, so that a base may begin.
     pub fn is_settling(&self) -> bool {
-        matches!(&self.journaling, Journaling::Running(running) if running.journal.is_settling())
-    }
-
-    /// Gives the buffers back that are kept for the next batches.
-    pub fn forget_buffers(&self) {
-        if let Journaling::Running(running) = &self.journaling {
-            running.journal.forget_buffers();
-        }
+        self.running().is_some_and(|running| running.journal.is_settling())
     }
 
     /// Whether there is work for the journal that nothing will wake the loop for.
@@ -319,18 +293,18 @@ impl Durability {
     }
 
     /// Hands the facts decided since the last call to the journal. Replies written from here on
-    /// belong to the next turn: what they tell of is proposed with that.
+    /// belong to the next turn: the changes they report are proposed with that turn.
     pub fn propose(&mut self, facts: &mut Facts, outputs: &mut Outputs, clock: &TurnClock) {
         let Journaling::Running(running) = &mut self.journaling else { return facts.clear() };
         if facts.count > 0 {
             let (now, mono_us, urgent) = (clock.now, clock.mono_us, outputs.gate.is_urgent());
-            running.journal.propose(Batch { now, mono_us, facts, urgent }, outputs.gate.turn);
+            running.journal.propose(TurnBatch { now, mono_us, facts, urgent }, outputs.gate.turn);
         }
         outputs.gate.end_turn();
         self.open_gate(outputs, clock);
     }
 
-    /// Lets those replies go whose facts are committed.
+    /// Releases the replies whose facts are committed.
     fn open_gate(&mut self, outputs: &mut Outputs, clock: &TurnClock) {
         let Journaling::Running(running) = &mut self.journaling else { return };
         let last = outputs.gate.turn - 1;
@@ -373,19 +347,19 @@ impl Durability {
         let mono_us = clock.mono_us;
         let live_bytes = engine.base_bytes();
         running.note_crowd(engine.base_bytes_later(), mono_us);
-        // One that somebody asked for may fail, and say so.
+        // A requested base may fail, and report that.
         let wanted = self.shown.base_wanted || running.wants_to_verify();
         let due = wanted || running.is_base_due(live_bytes, mono_us);
-        let Running { journal, compaction, .. } = &mut **running;
+        let RunningJournal { journal, compaction, .. } = &mut **running;
         let may_begin = due && compaction.is_clear(journal);
-        // What has been applied and not proposed is in no batch that the base could name.
+        // Facts that were applied and not proposed are in no batch that the base could name.
         let begins = journal.settle(may_begin) && facts.count == 0;
         if begins {
             let index = compaction.begin(engine, journal, clock.now);
             running.begin_to_verify(index.0);
         }
         running.refuse_to_verify();
-        let Running { journal, compaction, .. } = &mut **running;
+        let RunningJournal { journal, compaction, .. } = &mut **running;
         let keeps_up = compaction.slice(engine, journal, mono_us);
         running.go_on_verifying(engine);
         running.make_room(live_bytes, due, mono_us);
@@ -401,14 +375,14 @@ impl Durability {
 
     fn give_up_base(&mut self, engine: &mut Engine, outputs: &mut Outputs, clock: &TurnClock) {
         let Journaling::Running(running) = &mut self.journaling else { return };
-        let cause = "the disk does not keep up with what changes meanwhile";
+        let cause = "the disk does not keep up with the changes meanwhile";
         running.journal.keeper.abandon_base();
         if running.compaction.fail(&io::Error::other(cause), engine, clock.mono_us) {
             self.base_ended(Err(cause.to_owned()), outputs, clock);
         }
     }
 
-    /// The running base is complete, or failed for this cause. Whoever waits for it is answered.
+    /// The running base is complete, or failed for this cause. Answers clients that wait for it.
     fn base_ended(&mut self, result: Result<(), String>, outputs: &mut Outputs, clock: &TurnClock) {
         self.shown.base_ended(result.err(), clock.now_s());
         let failure = self.shown.last_base_failure.as_deref();
@@ -416,7 +390,7 @@ impl Durability {
         self.backup_base_ended();
     }
 
-    /// Brings up to date what INFO and those who wait for the journal see of it.
+    /// Updates the journal's state for INFO and for waiting clients.
     pub fn show(&mut self, outputs: &mut Outputs, clock: &TurnClock) {
         match &self.journaling {
             Journaling::Absent => {}
@@ -439,28 +413,25 @@ impl Durability {
 
     /// How long syncs took.
     pub fn syncs(&self) -> CounterHistogram {
-        match &self.journaling {
-            Journaling::Running(running) => running.journal.shared().syncs(),
-            _ => CounterHistogram::new(&SYNC_US),
-        }
+        let running = self.running();
+        running.map_or_else(|| CounterHistogram::new(&SYNC_US), |it| it.journal.shared().syncs())
     }
 
-    /// How the server stands.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> ServiceState {
         match &self.journaling {
-            Journaling::Absent => Standing::Serving,
+            Journaling::Absent => ServiceState::Serving,
             Journaling::Loading(_) => self.standing_loading(),
             Journaling::Running(running) => match running.failure() {
                 None if running.reloading.is_some() => self.standing_loading(),
-                None => Standing::Serving,
-                Some(cause) => Standing::Failed(Arc::clone(cause)),
+                None => ServiceState::Serving,
+                Some(cause) => ServiceState::Failed(Arc::clone(cause)),
             },
         }
     }
 
-    fn standing_loading(&self) -> Standing {
+    fn standing_loading(&self) -> ServiceState {
         let percent = self.shown.loading.map_or(0.0, |loading| loading.percent());
-        Standing::Loading(percent as u8)
+        ServiceState::Loading(percent as u8)
     }
 
     /// BGSAVE and BGREWRITEAOF, which `what` names: a base begins by the end of this turn. While one runs, or is
@@ -472,8 +443,8 @@ impl Durability {
                 "ERR there is no journal to save to: appendonly is no, jobs are in memory only";
             return Err(text.to_owned());
         }
-        if let Trouble::Failed(cause) = &self.shown.trouble {
-            let why = "ERR no base can be written, as the journal has failed";
+        if let JournalTrouble::Failed(cause) = &self.shown.trouble {
+            let why = "ERR no base can be written: the journal has failed";
             return Err(format!("{why}: {cause}"));
         }
         if self.shown.is_base_in_progress() && !schedule {
@@ -503,12 +474,12 @@ impl Durability {
     pub fn wait_durable(
         &mut self,
         client: ClientId,
-        wait: Wait,
+        wait: ReplicaWait,
         at_once: bool,
         changed: bool,
         mono_us: u64,
     ) -> Result<Option<Reached>, String> {
-        let Wait { tells_local, local, replicas, timeout_ms } = wait;
+        let ReplicaWait { tells_local, local, replicas, timeout_ms } = wait;
         if local && !self.shown.enabled {
             let text =
                 "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
@@ -521,13 +492,13 @@ impl Durability {
         let index = (durable && is_clustered).then(|| followers.committed());
         let reached = Reached { local: durable, replicas: followers.count(index) };
         let is_enough = (!local || durable) && reached.replicas >= replicas;
-        // Who has no other nodes has always been told so at once.
+        // A standalone server has always answered this at once.
         if at_once || is_enough || !tells_local && !is_clustered {
             return Ok(Some(reached));
         }
         if local
             && !durable
-            && let Trouble::Failed(cause) = &self.shown.trouble
+            && let JournalTrouble::Failed(cause) = &self.shown.trouble
         {
             return Err(Misconf::Failed { cause: cause.clone().into() }.to_string());
         }
@@ -539,7 +510,7 @@ impl Durability {
         Ok(None)
     }
 
-    /// What other nodes have of what this one decides; nothing unless it does.
+    /// How much of this node's decisions the other nodes have; nothing unless it decides.
     pub fn followers(&mut self) -> Followers {
         let Some(node) = self.replicated().filter(|node| node.decides()) else {
             return Followers::default();
@@ -548,7 +519,7 @@ impl Durability {
         node.status().map_or_else(Followers::default, |status| Followers::of(&status, committed))
     }
 
-    /// Answers those who wait for other nodes that have what they are to have.
+    /// Answers clients that wait for other nodes which have the changes now.
     pub fn end_replicated_waits(&mut self, outputs: &mut Outputs) {
         if self.waits.wants_replicas() {
             let followers = self.followers();
@@ -556,7 +527,7 @@ impl Durability {
         }
     }
 
-    /// Answers those who waited long enough.
+    /// Answers clients whose wait has timed out.
     pub fn end_late_waits(&mut self, outputs: &mut Outputs, mono_us: u64) {
         if self.waits.next_limit_us().is_some_and(|limit_us| limit_us <= mono_us) {
             let followers = self.followers();
@@ -564,8 +535,8 @@ impl Durability {
         }
     }
 
-    /// Ends the journal in good order. Blocks until everything is on disk, or that of a node whose disk hangs for a while: the
-    /// other nodes have what is lacking.
+    /// Ends the journal in order. Blocks until everything is on disk, or, on a node whose disk hangs, for a while: the
+    /// other nodes have the missing entries.
     pub fn close(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.journaling, Journaling::Absent) {
             Journaling::Absent => Ok(()),
@@ -575,7 +546,9 @@ impl Durability {
             }
             Journaling::Running(running) => {
                 if !running.journal.stop().map_err(io::Error::other)? {
-                    tracing::warn!("the disk does not answer: what it lacks comes from the others");
+                    tracing::warn!(
+                        "the disk does not answer: this node receives what it lacks from the others"
+                    );
                     // The folder stays taken as long as something may still be written to it.
                     std::mem::forget(self.lock.take());
                 }

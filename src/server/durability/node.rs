@@ -1,22 +1,24 @@
 //! A node of a cluster in the journal's place: what the turn asks of it beyond what every journal does.
 
-use crate::cluster::driver::{Driver, Identity};
-use crate::cluster::member::Position;
-use crate::cluster::{self, directory};
+use crate::cluster;
+use crate::cluster::driver::{Driver, NodeIdentity};
+use crate::cluster::members::directory;
+use crate::cluster::raft::member::EnginePosition;
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::engine::{Engine, Settings};
 use crate::ids::Index;
+use crate::journal::record::raft_state::Members;
 use crate::journal::recovery::{Progress, ReadBase, Recovered, Replay, recover_beside};
-use crate::journal::state::Members;
 use crate::journal::{Disk, Log, LogView, Storage};
 use crate::limits::{LEVEL, LOG_CACHE_BYTES, LOG_CACHE_SHARE, LOG_KEEP_SHARE};
 use crate::observe::cluster::ClusterView;
 use crate::server::clock::timer::{Timer, boot_us};
 use crate::server::clock::turn_clock::TurnClock;
+use crate::server::cluster::bases::ArrivedBases;
 use crate::server::cluster::bases::Bases;
-use crate::server::cluster::desk::Desk;
-use crate::server::cluster::entry_log::{ArrivedBases, EntryLog};
+use crate::server::cluster::entry_log::EntryLog;
+use crate::server::cluster::mailbox::Mailbox;
 use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::start::{identify, node_start};
 use crate::server::cluster::thread::RaftThread;
@@ -24,39 +26,23 @@ use crate::server::connection::wake::Notifier;
 use crate::server::durability::commit::keeper::Keeper;
 use crate::server::durability::commit::log_thread::LogThread;
 use crate::server::durability::commit::replicated::{Own, Replicated};
-use crate::server::durability::commit::shared::Shared;
+use crate::server::durability::commit::shared::WriterShared;
 use crate::server::durability::commit::{Commit, Journal};
 use crate::server::durability::compaction::Compaction;
-use crate::server::durability::loading::{Loaded, Loading};
-use crate::server::durability::running::Running;
+use crate::server::durability::loading::{EngineReader, Loading, Reloaded};
+use crate::server::durability::running::RunningJournal;
 use crate::server::durability::{Durability, Journaling};
-use crate::server::watch::machine;
+use crate::server::observe::machine;
 use crate::time::Micros;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// An engine that was read again from base and log.
-#[derive(Debug)]
-pub struct Reloaded {
-    pub engine: Engine,
-    /// How far it is.
-    pub position: Position,
-    /// The instant of its newest fact.
-    pub last: Micros,
-    /// The base from which that was.
-    pub base: Option<ReadBase>,
-}
-
-/// Reads an engine from base and log up to an index, while the log is written.
-pub type Reader =
-    Arc<dyn Fn(Index, Settings, &Progress) -> Loaded<Reloaded> + Send + Sync + 'static>;
-
 /// How a node was asked to be, and where its peers come in.
 #[derive(Debug)]
 pub struct Clustered {
-    pub options: cluster::options::Options,
+    pub options: cluster::options::ClusterOptions,
     pub listeners: Vec<TcpListener>,
     pub tls: PeerTls,
 }
@@ -64,12 +50,12 @@ pub struct Clustered {
 impl Clustered {
     /// Its name and addresses.
     fn node(&self) -> directory::Node {
-        let cluster::options::Options { node, peer, client, tls, sentinel, .. } =
+        let cluster::options::ClusterOptions { node, peer, client, tls, sentinel, .. } =
             self.options.clone();
         directory::Node { name: node, peer, client, tls, sentinel }
     }
 
-    /// What there is to tell of the cluster before its journal is there: nobody knows who leads.
+    /// The state of the cluster before its journal is loaded: without a known leader.
     pub fn view(&self) -> ClusterView {
         ClusterView::begun(&self.node(), self.options.election_us)
     }
@@ -93,7 +79,7 @@ pub(super) fn start(
     config: &Config,
     clustered: Clustered,
     notifier: Arc<Notifier>,
-) -> io::Result<(Engine, Running)> {
+) -> io::Result<(Engine, RunningJournal)> {
     let node = clustered.node();
     let Clustered { options, listeners, tls } = clustered;
     let drawn = machine::random().max(1);
@@ -105,12 +91,12 @@ pub(super) fn start(
     let Recovered { engine, mut log, index, first, epoch, now, base_first, .. } = recovered;
     let Recovered { base_index, base_bytes, opened, .. } = recovered;
     let (view, segment_bytes) = (log.view(), log.options().segment_bytes);
-    let desk = Desk::new(Arc::clone(&notifier))?;
-    let shared = Arc::new(Shared::new(notifier, index));
+    let mailbox = Mailbox::new(Arc::clone(&notifier))?;
+    let shared = Arc::new(WriterShared::new(notifier, index));
     // The first turn sees what room there is.
     shared.publish(&log);
     let keeper = Keeper::start(Arc::clone(&storage), log.spare_maker(), Arc::clone(&shared))?;
-    let identity = Identity {
+    let identity = NodeIdentity {
         node: id,
         own: node.clone(),
         nodes: options.nodes.clone(),
@@ -124,7 +110,7 @@ pub(super) fn start(
     let mut driver = driver.map_err(io::Error::other)?;
     let max_skew_us = config.number(Name::ClusterMaxClockSkew) * 1_000;
     driver.set_max_skew(max_skew_us);
-    let wakeup = Arc::clone(desk.wakeup());
+    let wakeup = Arc::clone(mailbox.wakeup());
     let arrived = ArrivedBases::default();
     let rate = config.number(Name::ClusterSyncRate);
     let bases = Bases::new(Arc::clone(&storage), Arc::clone(&wakeup), Arc::clone(&arrived), rate);
@@ -134,7 +120,7 @@ pub(super) fn start(
     let log = EntryLog::new(log, Arc::clone(&storage), arrived, kept_bytes);
     let log = LogThread::start(log, Arc::clone(&shared), Arc::new(move || wakeup.wake()))?;
     let (secret, bases) = (options.secret, Some(bases));
-    let raft = RaftThread::start(driver, log, Arc::clone(&desk), listeners, secret, tls, bases)?;
+    let raft = RaftThread::start(driver, log, Arc::clone(&mailbox), listeners, secret, tls, bases)?;
     let own = Own {
         id,
         node,
@@ -144,16 +130,16 @@ pub(super) fn start(
         reader: reader(storage, view),
     };
     let position = position(index, epoch, first);
-    let replicated = Replicated::new(own, desk, Some(raft), position, members, now);
+    let replicated = Replicated::new(own, mailbox, Some(raft), position, members, now);
     let journal = Journal::new(shared, keeper, Commit::Replicated(Box::new(replicated)));
     let compaction = Compaction::new(base_index, base_bytes, opened.bytes);
-    let mut running = Running::new(journal, compaction, segment_bytes, base_first, config);
+    let mut running = RunningJournal::new(journal, compaction, segment_bytes, base_first, config);
     running.kept_bytes = kept_bytes;
     Ok((engine, running))
 }
 
-/// What reads the engine again of a node whose journal is in `storage`, of whose log `view` is one.
-pub fn reader<S: Storage + 'static>(storage: Arc<S>, view: LogView<S>) -> Reader {
+/// Loads the engine of a node again whose journal is in `storage`; `view` reads its log.
+pub fn reader<S: Storage + 'static>(storage: Arc<S>, view: LogView<S>) -> EngineReader {
     Arc::new(move |up_to, settings, progress: &Progress| {
         let (engine, replay, base) = recover_beside(&*storage, &view, up_to, settings, progress)?;
         let Replay { index, epoch, first, now } = replay;
@@ -161,29 +147,28 @@ pub fn reader<S: Storage + 'static>(storage: Arc<S>, view: LogView<S>) -> Reader
     })
 }
 
-/// A node without threads, of what was recovered: whoever has the other side of `desk` is its Raft and its log. There
-/// is room for all that comes, and no base is ever due.
+/// A node without threads, from what was recovered: the caller on the other side of `mailbox` is its Raft and its log.
+/// There is space for everything, and no base is ever due.
 pub(in crate::server) fn by_hand<S: Storage>(
     recovered: Recovered<S>,
     own: Own,
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     config: &Config,
     notifier: Arc<Notifier>,
-) -> (Engine, Running, Log<S>) {
+) -> (Engine, RunningJournal, Log<S>) {
     let members = members_of(&recovered);
     let Recovered { engine, log, index, first, epoch, now, base_first, .. } = recovered;
     let segment_bytes = log.options().segment_bytes;
-    let shared = Arc::new(Shared::new(notifier, index));
+    let shared = Arc::new(WriterShared::new(notifier, index));
     shared.capacity_bytes.store(u64::MAX / 2, Ordering::Relaxed);
     let position = position(index, epoch, first);
-    let replicated = Replicated::new(own, desk, None, position, members, now);
+    let replicated = Replicated::new(own, mailbox, None, position, members, now);
     let commit = Commit::Replicated(Box::new(replicated));
     let journal = Journal::new(shared, Keeper::idle(), commit);
     let compaction = Compaction::new(recovered.base_index, 0, 0);
-    (engine, Running::new(journal, compaction, segment_bytes, base_first, config), log)
+    (engine, RunningJournal::new(journal, compaction, segment_bytes, base_first, config), log)
 }
 
-/// Who the members were as of what was applied.
 fn members_of<S: Storage>(recovered: &Recovered<S>) -> Option<Members> {
     let members = recovered.log.state().members.into_iter().rev();
     let applied = members.into_iter().find(|noted| noted.index <= recovered.index);
@@ -191,40 +176,33 @@ fn members_of<S: Storage>(recovered: &Recovered<S>) -> Option<Members> {
 }
 
 /// An empty log has no epoch.
-fn position(index: Index, epoch: u64, first: u64) -> Position {
-    Position { index, epoch: if index == Index(0) { 0 } else { epoch }, first }
+fn position(index: Index, epoch: u64, first: u64) -> EnginePosition {
+    EnginePosition { index, epoch: if index == Index(0) { 0 } else { epoch }, first }
 }
 
 impl Durability {
-    /// The node of a cluster that this is; none of a server alone, and while the journal is read at the start.
+    /// This node of a cluster; none for a standalone server, and while the journal is read at the start.
     pub fn replicated(&mut self) -> Option<&mut Replicated> {
-        match &mut self.journaling {
-            Journaling::Running(running) => running.journal.replicated(),
-            Journaling::Absent | Journaling::Loading(_) => None,
-        }
+        self.running_mut()?.journal.replicated()
     }
 
-    /// Why this node can take no part any more: its log or the thread of Raft has failed.
+    /// Why this node has left the cluster: its log or the thread of Raft has failed.
     pub fn node_failure(&mut self) -> Option<Arc<str>> {
-        let Journaling::Running(running) = &mut self.journaling else { return None };
+        let running = self.running_mut()?;
         let failure = running.failure().cloned();
-        failure.or_else(|| running.journal.replicated()?.desk.failure().cloned())
+        failure.or_else(|| running.journal.replicated()?.mailbox.failure().cloned())
     }
 
-    /// Whether all that this node has decided is committed.
     pub fn is_committed(&mut self) -> bool {
         self.replicated().is_none_or(|node| node.is_safe())
     }
 
-    /// Whether the disk has room for what is added, as admission sees it: where ADD is refused for it there is none.
+    /// Whether the disk has space for added jobs, as admission sees it: if ADD is refused for the disk, there is none.
     pub fn has_room(&self) -> bool {
-        match &self.journaling {
-            Journaling::Running(running) => running.shortage().is_none() && !running.failed,
-            Journaling::Absent | Journaling::Loading(_) => false,
-        }
+        self.running().is_some_and(|running| running.shortage().is_none() && !running.failed)
     }
 
-    /// Another engine takes the place of this one: a base that is being written of it is given up, and is wanted anew.
+    /// Another engine replaces this one: a base that is being written of it is cancelled, and requested again.
     pub fn engine_gives_way(&mut self, engine: &mut Engine, clock: &TurnClock) {
         let Journaling::Running(running) = &mut self.journaling else { return };
         running.compaction.forget();
@@ -234,8 +212,8 @@ impl Durability {
         }
     }
 
-    /// Begins to read an engine anew in the place of `lost`, which has facts that will never be committed, or lacks what
-    /// a base from another node has. What was being written of that is given up.
+    /// Begins to load an engine that replaces `lost`, which has facts that will never be committed, or lacks what a
+    /// base from another node has. A base being written of that one is cancelled.
     pub fn begin_reload(
         &mut self,
         mut lost: Engine,
@@ -268,8 +246,8 @@ impl Durability {
     }
 
     /// The engine, if it has been read since this was last asked.
-    pub fn reloaded(&mut self, clock: &TurnClock) -> io::Result<Option<Reloaded>> {
-        let Journaling::Running(running) = &mut self.journaling else { return Ok(None) };
+    pub fn reloaded(&mut self, clock: &TurnClock) -> io::Result<Option<Box<Reloaded>>> {
+        let Some(running) = self.running_mut() else { return Ok(None) };
         let Some(loading) = &mut running.reloading else { return Ok(None) };
         loading.log(clock.timer.mono_us());
         let Some(reloaded) = loading.loaded().transpose()? else { return Ok(None) };

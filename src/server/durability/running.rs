@@ -6,14 +6,14 @@ use crate::engine::Engine;
 use crate::ids::Index;
 use crate::journal::Disk;
 use crate::journal::recovery::Recovered;
-use crate::observe::persistence::{Persistence, Trouble};
+use crate::observe::persistence::{JournalTrouble, Persistence};
 use crate::server::connection::wake::Notifier;
 use crate::server::durability::commit::by_hand::{self, ByHand};
 use crate::server::durability::commit::shared::Fsync;
-use crate::server::durability::commit::{Journal, Position};
+use crate::server::durability::commit::{Journal, ResumePosition};
 use crate::server::durability::compaction::Compaction;
 use crate::server::durability::loading::Loading;
-use crate::server::durability::node::Reloaded;
+use crate::server::durability::loading::Reloaded;
 use crate::server::durability::verify::Verify;
 use crate::time::Micros;
 use std::io;
@@ -22,12 +22,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A journal that is written.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningJournal {
     /// Where batches go.
     pub journal: Journal,
     pub compaction: Compaction,
     pub(super) segment_bytes: u64,
-    /// Of the log of a node so much is kept, whatever bases hold of it.
+    /// This much of a node's log is kept, whether or not bases cover it.
     pub(super) kept_bytes: u64,
     /// Why there is no room for another segment, while none is left.
     pub(super) full: Option<Arc<str>>,
@@ -36,42 +36,42 @@ pub struct Running {
     /// Since when a segment would take the room of the next base, while no base is coming; monotonic,
     /// µs.
     pub(super) short_since_us: Option<u64>,
-    /// What is told of room that is kept for the next base, for how large a disk in MiB.
+    /// The last report about space kept for the next base, by the size of the disk in MiB.
     pub(super) kept: (u64, Arc<str>),
     /// Nothing may be added: the next base would be too large.
     pub(super) crowded: bool,
-    /// When the log was told of this last; monotonic, µs.
+    /// Time of the last log line about this; monotonic, µs.
     pub(super) crowded_logged_us: u64,
-    /// The sequence of the first fact behind the newest base, or the running one.
+    /// The sequence of the first fact after the newest base, or the running one.
     pub(super) base_first: u64,
     pub(super) making_spare: bool,
     pub(super) retry_at_us: u64,
-    /// The journal failed, and the replies that waited for it have been told.
+    /// The journal failed, and the replies that waited for it carry the error.
     pub(super) failed: bool,
-    /// Of a node that had facts that were lost: its engine is being read.
+    /// A node that had facts that were lost: its engine is being loaded.
     pub(super) reloading: Option<Box<Loading<Reloaded>>>,
     /// A base that was put in place meanwhile: its index and bytes.
     pub(super) late_base: Option<(Index, u64)>,
-    /// Whether all nodes hold the same.
+    /// Whether all nodes hold the same data.
     pub(super) verify: Verify,
 }
 
-impl Running {
+impl RunningJournal {
     /// Goes on with what was recovered.
     pub fn start(
         recovered: Recovered<Disk>,
         storage: Arc<Disk>,
         config: &Config,
         notifier: Arc<Notifier>,
-    ) -> io::Result<(Engine, Running)> {
+    ) -> io::Result<(Engine, RunningJournal)> {
         let Recovered {
             engine, log, index, first, base_first, base_index, base_bytes, opened, ..
         } = recovered;
-        let position = Position { index, first };
+        let position = ResumePosition { index, first };
         let segment_bytes = log.options().segment_bytes;
         let journal = Journal::start(log, storage, position, fsync(config), notifier)?;
         let compaction = Compaction::new(base_index, base_bytes, opened.bytes);
-        Ok((engine, Running::new(journal, compaction, segment_bytes, base_first, config)))
+        Ok((engine, RunningJournal::new(journal, compaction, segment_bytes, base_first, config)))
     }
 
     /// Begins with nothing, without files and threads: the caller is the disk.
@@ -80,12 +80,12 @@ impl Running {
         mono_us: u64,
         config: &Config,
         notifier: Arc<Notifier>,
-    ) -> (Running, ByHand) {
+    ) -> (RunningJournal, ByHand) {
         let segment_bytes = config.number(Name::JournalSegmentSize);
         let (journal, disk) = by_hand::journal(times_us, mono_us, fsync(config), notifier);
         journal.shared().capacity_bytes.store(2 * segment_bytes, Ordering::Relaxed);
         let (compaction, first) = (Compaction::new(Index(0), 0, 0), journal.position().first);
-        (Running::new(journal, compaction, segment_bytes, first, config), disk)
+        (RunningJournal::new(journal, compaction, segment_bytes, first, config), disk)
     }
 
     pub(super) fn new(
@@ -94,8 +94,8 @@ impl Running {
         segment_bytes: u64,
         base_first: u64,
         config: &Config,
-    ) -> Running {
-        let mut running = Running {
+    ) -> RunningJournal {
+        let mut running = RunningJournal {
             journal,
             compaction,
             segment_bytes,
@@ -118,7 +118,6 @@ impl Running {
         running
     }
 
-    /// Applies options that have changed.
     pub fn reconfigure(&mut self, config: &Config) {
         self.journal.set_fsync(fsync(config));
         let memory_max = match config.number(Name::MaxMemory) {
@@ -134,9 +133,9 @@ impl Running {
         self.journal.shared().failure()
     }
 
-    /// What is shown of it as of `now`, which is `mono_us` on the monotonic clock.
+    /// Its status as of `now`, which is `mono_us` on the monotonic clock.
     pub(super) fn show(&self, shown: &mut Persistence, now: Micros, mono_us: u64) {
-        let Running { journal, compaction, .. } = self;
+        let RunningJournal { journal, compaction, .. } = self;
         let shared = journal.shared();
         let number = |of: &AtomicU64| of.load(Ordering::Relaxed);
         shown.enabled = true;
@@ -155,7 +154,7 @@ impl Running {
         shown.base_written_bytes = number(&shared.base_written_bytes);
         shown.disk_bytes = journal.disk_bytes() + compaction.base_bytes;
         shown.buffer_bytes = journal.unwritten_bytes();
-        // Read first: a node's log grows and is synced beside this thread.
+        // Read first: a node's log grows and is synced concurrently with this thread.
         let synced_bytes = number(&shared.synced_bytes);
         shown.unsynced_bytes = journal.proposed_bytes() - synced_bytes;
         let ago_us = |at_us: u64| mono_us.saturating_sub(at_us);
@@ -168,8 +167,8 @@ impl Running {
         shown.syncs_delayed = number(&shared.slow_syncs);
         if self.failure().is_none() {
             shown.trouble = match self.shortage() {
-                Some(cause) => Trouble::Full(cause.to_string()),
-                None => Trouble::None,
+                Some(cause) => JournalTrouble::Full(cause.to_string()),
+                None => JournalTrouble::None,
             };
         }
     }

@@ -1,21 +1,21 @@
-//! Whether all nodes hold the same: a node's share, around the base that it counts. See [`crate::cluster::verify`].
+//! Whether all nodes hold the same: a node's share, around the base that it counts. See [`crate::cluster::peer::verify`].
 
-use crate::cluster::verify::{Missed, Tally, Verification, VerifyNote};
+use crate::cluster::peer::verify::{Missed, Verification, VerifyNote, VerifyTally};
 use crate::engine::Engine;
 use crate::ids::Index;
-use crate::server::cluster::desk::Ask;
+use crate::server::cluster::mailbox::Ask;
 use crate::server::durability::commit::replicated::Replicated;
 use crate::server::durability::compaction::Compaction;
-use crate::server::durability::running::Running;
+use crate::server::durability::running::RunningJournal;
 
-/// What a node does of it.
+/// A node's part in it.
 #[derive(Debug, Default)]
 pub struct Verify {
     /// DELAY.CLUSTER VERIFY was said, and the base for it has not begun.
     wanted: bool,
-    /// What this node has asked the others last, as long as it leads.
+    /// This node's last question to the others, as long as it leads.
     asked: Option<Verification>,
-    /// What another node that leads has asked of this one, and was not told yet.
+    /// The question of another leading node that is not answered yet.
     order: Option<Order>,
 }
 
@@ -28,7 +28,7 @@ struct Order {
 }
 
 impl Verify {
-    /// What was asked last, and what is known.
+    /// The last question, and the known answers.
     pub fn asked(&self) -> Option<&Verification> {
         self.asked.as_ref()
     }
@@ -38,20 +38,20 @@ impl Verify {
         self.wanted = true;
     }
 
-    /// This node does not lead any more: nobody waits for what it has asked.
+    /// This node no longer leads: the result of its question is not needed.
     pub fn depose(&mut self) {
         (self.wanted, self.asked) = (false, None);
     }
 
-    /// Of a node that does not answer nothing is to be expected.
+    /// A node that does not answer will not report.
     pub fn part(&mut self, gone: impl IntoIterator<Item = u64>) {
         let Some(asked) = &mut self.asked else { return };
         gone.into_iter().for_each(|node| asked.part(node));
     }
 
-    /// What other nodes have asked and answered.
+    /// Questions and answers of other nodes.
     pub fn hear(&mut self, node: &Replicated) {
-        for (peer, note) in node.desk.take_verify() {
+        for (peer, note) in node.mailbox.take_verify() {
             match note {
                 VerifyNote::Asked { index } if node.is_loading() || node.decides() => {
                     tell(node, peer, VerifyNote::Missed { index, why: Missed::Busy });
@@ -78,9 +78,9 @@ impl Verify {
     }
 }
 
-impl Running {
-    /// What other nodes have asked and answered.
-    pub(super) fn hear_of_verifying(&mut self) {
+impl RunningJournal {
+    /// Questions and answers of other nodes.
+    pub fn hear_of_verifying(&mut self) {
         let Some(node) = self.journal.replicated() else { return };
         let own = node.id();
         let is_running = |verify: &Verify| verify.asked().is_some_and(|a| a.tally(own).running > 0);
@@ -91,9 +91,9 @@ impl Running {
         }
     }
 
-    /// Whether nothing more is to be applied in this turn: this node is as far as it was asked about.
-    pub(super) fn holds_to_verify(&mut self) -> bool {
-        let Running { journal, verify, .. } = self;
+    /// Whether nothing more may be applied in this turn: this node has reached the index of the question.
+    pub fn holds_to_verify(&mut self) -> bool {
+        let RunningJournal { journal, verify, .. } = self;
         journal.replicated().is_some_and(|node| verify.holds(node))
     }
 
@@ -102,7 +102,7 @@ impl Running {
         self.verify.wanted || self.holds_to_verify()
     }
 
-    /// A base has begun of all up to `index`: if it is to be counted, the others are asked for the same.
+    /// A base up to `index` has begun: if it is counted, the others are asked for the same.
     pub(super) fn begin_to_verify(&mut self, index: u64) {
         let Some(node) = self.journal.replicated() else { return };
         if let Some(order) = self.verify.order.as_mut().filter(|order| order.index == index) {
@@ -116,13 +116,13 @@ impl Running {
         for other in &others {
             tell(node, *other, VerifyNote::Asked { index });
         }
-        tracing::info!(index, "all nodes are asked what they hold");
+        tracing::info!(index, "comparing the data of all nodes");
         self.verify.asked = Some(Verification::new(index, others));
     }
 
     /// A follower that could not begin a base where it was asked says so, and goes on.
     pub(super) fn refuse_to_verify(&mut self) {
-        let Running { journal, verify, .. } = self;
+        let RunningJournal { journal, verify, .. } = self;
         let Some(node) = journal.replicated() else { return };
         if verify.holds(node)
             && let Some(Order { leader, index, .. }) = verify.order.take()
@@ -133,7 +133,7 @@ impl Running {
 
     /// Takes up what was counted.
     pub(super) fn go_on_verifying(&mut self, engine: &Engine) {
-        let Running { journal, verify, compaction, .. } = self;
+        let RunningJournal { journal, verify, compaction, .. } = self;
         let Some(node) = journal.replicated() else { return };
         if let Some(Order { leader, index, has_begun: true }) = verify.order
             && let Some(counted) = counted(compaction, engine, index)
@@ -166,7 +166,7 @@ fn counted(compaction: &Compaction, engine: &Engine, index: u64) -> Option<Resul
 
 /// Says how it has ended, once it has.
 fn log(asked: &Verification, own: u64) {
-    let (index, Tally { same, differ, missed, running }) = (asked.index, asked.tally(own));
+    let (index, VerifyTally { same, differ, missed, running }) = (asked.index, asked.tally(own));
     match (running, differ) {
         (1.., _) => {}
         (0, 1..) => tracing::error!(
@@ -174,12 +174,12 @@ fn log(asked: &Verification, own: u64) {
             same,
             differ,
             missed,
-            "nodes hold something else than this one: see DELAY.CLUSTER"
+            "some nodes differ from this one: see DELAY.CLUSTER"
         ),
-        (0, 0) => tracing::info!(index, same, missed, "nodes hold the same"),
+        (0, 0) => tracing::info!(index, same, missed, "all nodes have the same data"),
     }
 }
 
 fn tell(node: &Replicated, to: u64, note: VerifyNote) {
-    node.desk.ask(Ask::Verify(to, note));
+    node.mailbox.ask(Ask::Verify(to, note));
 }

@@ -9,10 +9,10 @@ use crate::server::outbox::Outputs;
 use crate::session::world::UNBLOCKED;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who waits for what, and until when. Each step costs O(log n).
+/// Waiting clients, what they wait for, and until when. Each step costs O(log n).
 #[derive(Debug, Default)]
 pub struct Waits {
-    by_client: BTreeMap<ClientId, Wait>,
+    by_client: BTreeMap<ClientId, DurabilityWait>,
     /// By what they wait for.
     by_end: BTreeSet<(End, ClientId)>,
     /// By when they give up; monotonic, µs.
@@ -20,22 +20,21 @@ pub struct Waits {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Wait {
+struct DurabilityWait {
     end: End,
     for_what: For,
     limit_us: Option<u64>,
 }
 
-/// What a client that waits is answered by.
+/// The conditions that answer a waiting client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct For {
-    /// The batch with its changes.
     pub batch: u64,
     /// The entry of the log that has it, once it is committed.
     pub index: Option<u64>,
     /// How many other nodes are to have it.
     pub replicas: u64,
-    /// WAITAOF, which is told of the journal here, too.
+    /// WAITAOF, which also receives the progress of the journal here.
     pub tells_local: bool,
 }
 
@@ -49,7 +48,6 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// The reply of WAITAOF, or of WAIT.
     pub fn write(self, tells_local: bool, out: &mut Encoder<'_>) {
         if tells_local {
             out.array(2);
@@ -59,7 +57,7 @@ impl Reached {
     }
 }
 
-/// What ends a wait, those of one kind in the order in which they end.
+/// The ends of waits, those of one kind in the order in which they end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum End {
     /// The batch is durable.
@@ -70,12 +68,12 @@ enum End {
     Replicas(u64, u64),
 }
 
-/// Of other nodes that a server alone does not have: only the limit ends it.
+/// Waits for other nodes, which a standalone server does not have: only the limit ends it.
 const NEVER: u64 = u64::MAX;
 
 impl Waits {
-    /// The newest batch that somebody waits for to be synced: under `everysec` and `no` the writer
-    /// syncs for it.
+    /// The newest batch whose sync a client waits for: under `everysec` and `no` the writer syncs
+    /// for it.
     pub fn wanted_batch(&self) -> Option<u64> {
         match self.by_end.range(..(End::Base(0), ClientId(0))).next_back()? {
             (End::Durable(batch), _) => Some(*batch),
@@ -83,12 +81,11 @@ impl Waits {
         }
     }
 
-    /// Whether somebody waits for a batch up to this one.
+    /// Whether any client waits for a batch up to this one.
     pub fn is_reached(&self, batch: u64) -> bool {
         self.ended(End::Durable(0), End::Durable(batch)).is_some()
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.by_client.len()
     }
@@ -98,13 +95,13 @@ impl Waits {
         self.by_limit_us.first().map(|(limit_us, _)| *limit_us)
     }
 
-    fn add(&mut self, client: ClientId, wait: Wait) {
+    fn add(&mut self, client: ClientId, wait: DurabilityWait) {
         self.by_client.insert(client, wait);
         self.by_end.insert((wait.end, client));
         self.by_limit_us.extend(wait.limit_us.map(|limit_us| (limit_us, client)));
     }
 
-    fn remove(&mut self, client: ClientId) -> Option<Wait> {
+    fn remove(&mut self, client: ClientId) -> Option<DurabilityWait> {
         let wait = self.by_client.remove(&client)?;
         self.by_end.remove(&(wait.end, client));
         if let Some(limit_us) = wait.limit_us {
@@ -113,20 +110,18 @@ impl Waits {
         Some(wait)
     }
 
-    /// The next one from `from` on that `end` ends.
     fn ended(&self, from: End, end: End) -> Option<ClientId> {
         let over = (from, ClientId(0))..=(end, ClientId(u64::MAX));
         self.by_end.range(over).next().map(|(_, client)| *client)
     }
 
-    /// Lets a client wait for the base of this number.
     pub fn wait_base(&mut self, client: ClientId, number: u64) {
         let for_what = For::default();
-        self.add(client, Wait { end: End::Base(number), for_what, limit_us: None });
+        self.add(client, DurabilityWait { end: End::Base(number), for_what, limit_us: None });
     }
 
-    /// Lets a client wait for a batch, and then for other nodes, until `limit_us` at the latest. `needs_batch`: else a server
-    /// alone, which has no others, lets it wait for the limit.
+    /// Lets a client wait for a batch, and then for other nodes, until `limit_us` at the latest. `needs_batch`: without
+    /// it, a standalone server, which has no others, lets the client wait for the limit.
     pub fn wait_durable(
         &mut self,
         client: ClientId,
@@ -139,18 +134,17 @@ impl Waits {
             (None, true) => End::Durable(for_what.batch),
             (None, false) => End::Replicas(for_what.replicas, NEVER),
         };
-        self.add(client, Wait { end, for_what, limit_us });
+        self.add(client, DurabilityWait { end, for_what, limit_us });
     }
 
-    /// Whether somebody waits for other nodes.
+    /// Whether any client waits for other nodes.
     pub fn wants_replicas(&self) -> bool {
         self.by_end
             .last()
             .is_some_and(|(end, _)| matches!(end, End::Replicas(_, index) if *index < NEVER))
     }
 
-    /// Bases up to the one of this number are over, the last one for this failure. Whoever waits for them is
-    /// answered.
+    /// Bases up to the one of this number are over, the last one with this failure. Answers clients that wait for them.
     pub fn end_bases(&mut self, number: u64, failure: Option<&str>, outputs: &mut Outputs) {
         while let Some(client) = self.ended(End::Base(0), End::Base(number)) {
             match failure {
@@ -166,7 +160,8 @@ impl Waits {
         }
     }
 
-    /// Everything up to batch `batch` is synced. Whoever waits for it is answered, or waits for other nodes from here on.
+    /// Everything up to batch `batch` is synced. Clients that wait for it are answered, or wait for other nodes from
+    /// here on.
     pub fn end_durable(&mut self, batch: u64, followers: &Followers, outputs: &mut Outputs) {
         while let Some(client) = self.ended(End::Durable(0), End::Durable(batch)) {
             let Some(mut wait) = self.remove(client) else { return };
@@ -184,7 +179,7 @@ impl Waits {
         }
     }
 
-    /// Answers whoever waits for other nodes that have what they are to have.
+    /// Answers clients that wait for other nodes which have the changes now.
     pub fn end_replicated(&mut self, followers: &Followers, outputs: &mut Outputs) {
         for count in 1..=followers.known() {
             let (from, to) = (End::Replicas(count, 0), followers.reached_by(count));
@@ -195,7 +190,7 @@ impl Waits {
         }
     }
 
-    /// Answers those whose time is up.
+    /// Answers clients whose wait has timed out.
     pub fn end_late(
         &mut self,
         mono_us: u64,
@@ -212,7 +207,7 @@ impl Waits {
         }
     }
 
-    /// Nobody will get what he waits for.
+    /// No waiting client will get what it waits for.
     pub fn fail_all(&mut self, text: &str, outputs: &mut Outputs) {
         while let Some((client, _)) = self.by_client.first_key_value() {
             let client = *client;
@@ -231,7 +226,10 @@ impl Waits {
     ) -> bool {
         match (self.by_client.get(&client).copied(), error) {
             (None, _) => return false,
-            (Some(Wait { end: End::Durable(_) | End::Replicas(..), for_what, .. }), false) => {
+            (
+                Some(DurabilityWait { end: End::Durable(_) | End::Replicas(..), for_what, .. }),
+                false,
+            ) => {
                 self.remove(client);
                 let local = shown.is_durable(for_what.batch);
                 self.answer(client, for_what, local, followers, outputs);
@@ -278,7 +276,7 @@ mod tests {
     #[test]
     fn the_writer_hears_what_is_wanted_and_the_loop_when_to_wake() {
         let mut waits = Waits::default();
-        let wait = |end, limit_us| Wait { end, for_what: For::default(), limit_us };
+        let wait = |end, limit_us| DurabilityWait { end, for_what: For::default(), limit_us };
         assert_eq!((waits.wanted_batch(), waits.next_limit_us()), (None, None));
         waits.add(ClientId(1), wait(End::Base(9), None));
         waits.add(ClientId(2), wait(End::Replicas(1, NEVER), Some(70)));

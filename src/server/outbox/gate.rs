@@ -1,8 +1,8 @@
 //! The gate: replies that wait for the journal. Which bytes of a client's output may leave.
 //!
 //! Every turn has a number, and a reply of turn 7 may leave once all facts of turns 1 to 7 are
-//! committed: those it tells of, and those of others that it could have seen. What needs no journal
-//! (PING, INFO, CONFIG …) waits only behind earlier replies of its own connection.
+//! committed: those it reports, and those of others that it could have seen. Replies that need no
+//! journal (PING, INFO, CONFIG …) wait only behind earlier replies of their own connection.
 //!
 //! ```text
 //! output of a client:  +PONG | $13 …id… | +PONG | :1
@@ -16,10 +16,10 @@ use std::ops::Range;
 /// A turn's number; 0 is before all turns.
 pub type TurnNo = u64;
 
-/// Replies in an output, one after the other, that wait for the same turn and tell the same: of a pipeline
-/// of ADDs there is one for each turn.
+/// Consecutive replies in an output that wait for the same turn and report the same: of a pipeline of ADDs there is one
+/// for each turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Frame {
+struct GatedReplies {
     /// Where they begin: a position in all that was ever written to the client.
     start: u64,
     /// The turn whose facts they wait for; 0 for none.
@@ -28,28 +28,28 @@ struct Frame {
     count: u32,
 }
 
-/// What a reply, or a message, tells.
+/// The content of a reply, or a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// Of no change.
     Nothing,
-    /// Of a change of the client's own: a lie if the change is lost.
+    /// Reports a change by the client itself: it would be wrong if the change is lost.
     Change,
-    /// Of somebody's change, to whom has not asked: if the change is lost it is not told.
+    /// Reports another client's change, unsolicited: if the change is lost it is not sent.
     Message,
 }
 
-/// Replies that stand together and tell the same.
+/// Consecutive replies that report the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
     /// Where they stand in all that was ever written to the client.
     pub range: Range<u64>,
-    /// What each of them tells of changes that did not become safe.
+    /// Whether they report changes that did not become safe.
     pub content: Content,
     pub count: u32,
 }
 
-/// Which replies may leave, and whose have to wait.
+/// Which replies may leave, and which have to wait.
 #[derive(Debug, Default)]
 pub struct Gate {
     /// The number of the turn that replies written now belong to; 0 when there is no journal that
@@ -85,7 +85,7 @@ impl Gate {
         self.released
     }
 
-    /// The turn that has to be waited for where something rests on `turn`; 0 for none.
+    /// The turn to wait for where something depends on `turn`; 0 for none.
     pub fn unreleased(&self, turn: TurnNo) -> TurnNo {
         if turn > self.released { turn } else { 0 }
     }
@@ -105,13 +105,13 @@ impl Gate {
         self.released = released;
     }
 
-    /// Takes slots whose replies may leave by now.
+    /// Takes slots whose replies may leave now.
     pub fn take_released(&mut self) -> Option<Vec<u32>> {
         let first = self.slots.first_entry()?;
         (*first.key() <= self.released).then(|| first.remove())
     }
 
-    /// Nobody waits any more.
+    /// No client waits any more.
     pub fn clear(&mut self) {
         self.slots.clear();
     }
@@ -120,14 +120,12 @@ impl Gate {
 /// The replies of one client from the first one on that waits.
 #[derive(Debug, Default)]
 pub struct Gated {
-    frames: VecDeque<Frame>,
-    /// The turn under which the slot is listed in the gate.
+    frames: VecDeque<GatedReplies>,
     listed_for: TurnNo,
 }
 
 impl Gated {
-    /// Notes a reply that begins at `start`. One that needs no journal is remembered only behind one
-    /// that does.
+    /// Notes a reply that begins at `start`. One that needs no journal is remembered only after one that does.
     pub fn push(&mut self, start: u64, turn: TurnNo, content: Content) {
         match self.frames.back_mut() {
             None if turn == 0 => {}
@@ -139,7 +137,7 @@ impl Gated {
             {
                 last.count += 1;
             }
-            _ => self.frames.push_back(Frame { start, turn, content, count: 1 }),
+            _ => self.frames.push_back(GatedReplies { start, turn, content, count: 1 }),
         }
     }
 
@@ -175,7 +173,7 @@ impl Gated {
 
     /// Bytes held to remember them.
     pub fn bytes(&self) -> usize {
-        self.frames.capacity() * size_of::<Frame>()
+        self.frames.capacity() * size_of::<GatedReplies>()
     }
 
     /// The turn that the newest reply waits for; 0 if none waits.
@@ -183,14 +181,15 @@ impl Gated {
         self.frames.iter().rev().map(|frame| frame.turn).find(|turn| *turn > 0).unwrap_or(0)
     }
 
-    /// The replies from the first one that waits on, in runs of so many, with what each of a run tells of
-    /// changes that did not become safe; `end` is where the output ends. Forgets them.
+    /// The replies from the first waiting one on, in runs of this length, with the changes each reports that did not
+    /// become safe; `end` is the end of the output. Forgets them.
     pub fn take(&mut self, released: TurnNo, end: u64) -> Vec<Run> {
         let frames = std::mem::take(&mut self.frames);
         let ends = frames.iter().skip(1).map(|frame| frame.start).chain([end]);
-        let lost =
-            |frame: &Frame| if frame.turn > released { frame.content } else { Content::Nothing };
-        let run = |(frame, end): (&Frame, u64)| Run {
+        let lost = |frame: &GatedReplies| {
+            if frame.turn > released { frame.content } else { Content::Nothing }
+        };
+        let run = |(frame, end): (&GatedReplies, u64)| Run {
             range: frame.start..end,
             content: lost(frame),
             count: frame.count,

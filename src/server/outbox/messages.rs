@@ -1,5 +1,4 @@
-//! Messages and events, from where they were published into the outputs of their receivers, so many a
-//! turn.
+//! Messages and events, copied from their publication into the outputs of their receivers, a limited number each turn.
 
 use crate::command::CommandSpec;
 use crate::command::spec::action;
@@ -11,8 +10,11 @@ use crate::limits::{
     COMPARED_PER_NAME, DELIVERIES_PER_TURN, DELIVERY_BYTES_PER_TURN, EVENT_BYTES_MAX,
     OUTBOX_BYTES_MAX, TOPICS_PER_ENTRY,
 };
+use crate::observe::cluster::ClusterView;
 use crate::observe::monitor;
-use crate::pubsub::{Kind, PubSub};
+use crate::observe::sentinel::Watcher;
+use crate::pubsub::{PubSub, SubscriptionKind};
+use crate::server::connection::stream::ConnectionEnds;
 use crate::server::outbox::Outputs;
 use crate::server::outbox::gate::TurnNo;
 use crate::time::Micros;
@@ -24,20 +26,20 @@ pub struct Messages {
     /// Channels, and messages on their way.
     pub pubsub: PubSub,
     /// Events that wait, oldest first, and their bytes.
-    batches: VecDeque<Batch>,
+    batches: VecDeque<EventBatch>,
     event_bytes: usize,
 }
 
 /// Events of one turn.
 #[derive(Debug)]
-struct Batch {
+struct EventBatch {
     turn: TurnNo,
     events: Events,
 }
 
 impl Messages {
-    /// Channels, for the command of the client in `slot`: a message leaves no earlier than the replies to
-    /// what that client has done before. `changed` tells whether anything has in this turn.
+    /// Channels, for the command of the client in `slot`: a message leaves no earlier than the replies to that client's that client's
+    /// earlier commands. `changed` says whether anything has changed in this turn.
     pub fn of(&mut self, slot: u32, outputs: &Outputs, changed: bool) -> &mut PubSub {
         self.pubsub.turn = if changed { outputs.gate.turn } else { outputs.newest_turn(slot) };
         &mut self.pubsub
@@ -45,16 +47,16 @@ impl Messages {
 
     /// How many entries a command about channels may look at.
     pub fn cost(&self, what: &action::PubSub<'_>) -> u64 {
-        let names = |kind: Kind| self.pubsub.topic_counts()[kind as usize];
+        let names = |kind: SubscriptionKind| self.pubsub.topic_counts()[kind as usize];
         let looked = match *what {
             action::PubSub::Publish { channel, .. } => {
                 let compared = self.pubsub.patterns_cost() / COMPARED_PER_NAME;
-                self.pubsub.subscriber_count(channel) + names(Kind::Pattern) + compared
+                self.pubsub.subscriber_count(channel) + names(SubscriptionKind::Pattern) + compared
             }
             action::PubSub::Channels(pattern) => {
                 // It is run beforehand, too, for the length of its reply.
                 let compared = 2 * self.pubsub.channels_cost(pattern);
-                names(Kind::Channel) + compared / COMPARED_PER_NAME
+                names(SubscriptionKind::Channel) + compared / COMPARED_PER_NAME
             }
             action::PubSub::Subscribe(_, names)
             | action::PubSub::Unsubscribe(_, names)
@@ -64,7 +66,6 @@ impl Messages {
         1 + (looked / TOPICS_PER_ENTRY) as u64
     }
 
-    /// Shows a command that has run to those that monitor.
     pub fn show_command(
         &mut self,
         now: Micros,
@@ -77,7 +78,7 @@ impl Messages {
         self.pubsub.show(&line);
     }
 
-    /// Whether so many messages are on their way that no further commands are to run.
+    /// Whether so many messages are in transit that no further commands may run.
     pub fn is_full(&self) -> bool {
         self.pubsub.outbox.bytes() > OUTBOX_BYTES_MAX || self.event_bytes > EVENT_BYTES_MAX
     }
@@ -87,20 +88,20 @@ impl Messages {
         !self.pubsub.outbox.is_empty() || !self.batches.is_empty()
     }
 
-    /// The journal failed: nobody is told of what is not safe.
+    /// The journal failed: nothing about unsafe changes is sent.
     pub fn drop_after(&mut self, released: TurnNo) {
         self.pubsub.outbox.drop_after(released);
         self.batches.retain(|batch| batch.turn <= released);
         self.event_bytes = self.batches.iter().map(|batch| batch.events.len_bytes()).sum();
     }
 
-    /// What the engine has told since the last time waits for the journal with this turn's facts.
+    /// The engine's events since the last call wait for the journal with this turn's facts.
     fn collect(&mut self, engine: &mut Engine, turn: TurnNo) {
         let Some(events) = engine.take_events() else { return };
-        // Nobody hears of it: the rest is spared.
+        // Without subscribers the rest is skipped.
         if self.pubsub.has_subscribers() {
             self.event_bytes += events.len_bytes();
-            self.batches.push_back(Batch { turn, events });
+            self.batches.push_back(EventBatch { turn, events });
         }
     }
 
@@ -133,15 +134,16 @@ impl Messages {
             if share.is_used() || !self.publish_event(notify) {
                 return slots;
             }
-            // Beside the receivers, the names are looked up and the patterns compared.
-            let patterns = self.pubsub.topic_counts()[Kind::Pattern as usize];
+            // The cost of looking up the names and comparing the patterns, in addition to the
+            // receivers.
+            let patterns = self.pubsub.topic_counts()[SubscriptionKind::Pattern as usize];
             let compared = self.pubsub.patterns_cost() / COMPARED_PER_NAME;
             share.left = share.left.saturating_sub(1 + patterns / TOPICS_PER_ENTRY + compared);
         }
     }
 }
 
-/// What a turn may copy.
+/// The number of bytes a turn may copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     left: usize,
@@ -160,7 +162,7 @@ impl Share {
     }
 }
 
-/// Copies messages into outputs until there is none left or the share is used. Notes the slots that got one.
+/// Copies messages into outputs until there are none left or the share is used. Records the slots that got one.
 pub fn bring_all(
     pubsub: &mut PubSub,
     outputs: &mut Outputs,
@@ -186,7 +188,7 @@ pub fn bring_all(
     }
 }
 
-/// Publishes an event on the channels that are switched on. Costs a few look-ups where nobody listens.
+/// Publishes an event on the enabled channels. Costs a few look-ups without subscribers.
 fn publish(happened: &Happened<'_>, notify: &Notify, pubsub: &mut PubSub) {
     let &Happened { event, db, queue, id } = happened;
     let wanted = match event {
@@ -213,5 +215,54 @@ fn publish(happened: &Happened<'_>, notify: &Notify, pubsub: &mut PubSub) {
     }
     if notify.jobevent && !id.is_empty() {
         to("jobevent", &[word, b":", queue], id);
+    }
+}
+
+// The port that answers as a Redis Sentinel: subscribers of its events, and the last events.
+//
+// Its channels are its own: what is published on the port for jobs does not come here, nor the other way round. Its
+// events rest on no fact, so they wait for no journal.
+
+#[derive(Debug, Default)]
+pub struct SentinelChannels {
+    /// The port; none where nothing answers as a Sentinel.
+    pub port: Option<u16>,
+    /// `sentinel-master-name`.
+    pub name: Box<str>,
+    pub pubsub: PubSub,
+    pub watcher: Watcher,
+}
+
+impl SentinelChannels {
+    /// On this port, 0 for none.
+    pub fn new(port: u16, name: &str) -> SentinelChannels {
+        SentinelChannels {
+            port: Some(port).filter(|port| *port > 0),
+            name: name.into(),
+            ..SentinelChannels::default()
+        }
+    }
+
+    /// Whether a connection came in by that port.
+    pub fn is_at(&self, peer: &ConnectionEnds) -> bool {
+        self.port.is_some() && peer.local_port() == self.port
+    }
+
+    /// Publishes how the cluster has changed.
+    pub fn look(&mut self, view: &ClusterView) {
+        if self.port.is_none() {
+            return;
+        }
+        for event in self.watcher.look(&self.name, view) {
+            tracing::debug!(event = event.channel, "{}", event.text);
+            self.pubsub.publish(event.channel.as_bytes(), event.text.as_bytes());
+        }
+    }
+
+    /// Copies messages into outputs, a turn's share of them. Returns the slots that got one.
+    pub fn deliver(&mut self, outputs: &mut Outputs) -> Vec<u32> {
+        let (mut share, mut slots) = (Share::default(), Vec::new());
+        bring_all(&mut self.pubsub, outputs, &mut share, &mut slots);
+        slots
     }
 }

@@ -1,9 +1,8 @@
-//! What the clients are still to be sent. Kept apart from their sessions, so that while one client's
-//! command runs, replies can be written to any client.
+//! Pending output to the clients. Kept apart from their sessions, so that while one client's command runs, replies can
+//! be written to any client.
 
 pub mod gate;
 pub mod messages;
-pub mod sentinel;
 
 mod output;
 mod schedule;
@@ -12,11 +11,11 @@ use crate::command::show::render::render;
 use crate::engine::model::reply::{self, Reply};
 use crate::ids::ClientId;
 use crate::limits::BUFFERS_KEPT_MAX;
-use crate::observe::errors::ErrorCounts;
+use crate::observe::commands::ErrorCounts;
 use crate::pubsub::outbox::{Message, Subject};
 use crate::resp::{Encoder, Protocol};
-use crate::server::connection::buffers::Buffers;
 use crate::server::connection::calls::{Call, Ending, Over};
+use crate::server::connection::common::Buffers;
 use crate::server::connection::unsent::Unsent;
 use crate::server::outbox::gate::{Content, Gate, TurnNo};
 use crate::server::outbox::output::Handed;
@@ -32,36 +31,36 @@ pub use output::Output;
 pub struct Outputs {
     by_slot: Vec<Output>,
     slots: HashMap<ClientId, u32>,
-    /// Whose command runs: its replies, almost all there are, need no look-up.
+    /// The client whose command is running: almost all replies are its own, and need no look-up.
     current: Option<(ClientId, u32)>,
     /// Slots with something to write.
     schedule: Schedule,
     /// Which of it may leave.
     pub gate: Gate,
-    /// Slots whose client waited and has been answered.
+    /// Slots whose waiting client has been answered.
     pub answered: Vec<u32>,
     /// Where the replies of muted clients go.
     nowhere: BytesMut,
-    /// Bytes that went there before those that stand there now.
+    /// Bytes that were there before the current ones.
     thrown_bytes: u64,
     /// Buffers for outputs that have something to say.
     buffers: Buffers,
-    /// Slots of muted clients whose jobs are handed over without a word leaving.
+    /// Slots of muted clients whose jobs are handed over without a reply.
     pub unheard: Vec<u32>,
     /// Errors answered, by class: the engine's, which pass here, and those the sessions report.
     pub errors: ErrorCounts,
-    /// How the engine's reply to the running command made it end; taken by whoever counts it.
+    /// How the engine's reply ended the running command; taken by the code that counts it.
     end: Ending,
     /// Commands that waited and are over, to be counted.
     pub over: Vec<Over>,
-    /// What tells how long a reply to somebody who waited takes; monotonic, ns. None: no time.
+    /// The clock for the delay of replies to waiting clients; monotonic, ns. None: no time.
     pub reply_clock: Option<fn() -> u64>,
-    /// When the jobs fell due that have just left, of those for which somebody was waiting then.
+    /// The due times of the jobs that have just left, for those with a consumer waiting at that
+    /// time.
     pub left: Vec<Millis>,
 }
 
 impl Outputs {
-    /// A client has taken `slot`.
     pub fn open(&mut self, client: ClientId, slot: u32) {
         let at = slot as usize;
         if self.by_slot.len() <= at {
@@ -86,12 +85,11 @@ impl Outputs {
         self.current = Some((client, slot));
     }
 
-    /// Whose command runs.
+    /// The client whose command is running.
     pub fn current(&self) -> Option<ClientId> {
         self.current.map(|(client, _)| client)
     }
 
-    /// The slot of a client that is there.
     pub fn slot(&self, client: ClientId) -> Option<u32> {
         match self.current {
             Some((current, slot)) if current == client => Some(slot),
@@ -99,12 +97,11 @@ impl Outputs {
         }
     }
 
-    /// The output in a slot.
     pub fn at(&mut self, slot: u32) -> &mut Output {
         &mut self.by_slot[slot as usize]
     }
 
-    /// Gives the buffers back that are kept for what is to be said next.
+    /// Frees the buffers that are kept for the next output.
     pub fn forget_buffers(&mut self) {
         self.buffers = Buffers::default();
     }
@@ -119,7 +116,7 @@ impl Outputs {
         self.by_slot[slot as usize].has_unsent_jobs()
     }
 
-    /// What has not left a slot.
+    /// Output that has not left a slot.
     pub fn unsent(&self, slot: u32) -> &Unsent {
         &self.by_slot[slot as usize].unsent
     }
@@ -129,7 +126,6 @@ impl Outputs {
         self.by_slot[slot as usize].unsent.trim(&mut self.buffers);
     }
 
-    /// Bytes held for the output of a slot.
     pub fn held_bytes(&self, slot: u32) -> usize {
         self.by_slot[slot as usize].held_bytes()
     }
@@ -140,7 +136,7 @@ impl Outputs {
     }
 
     /// Notes that the reply to a command begins at `start` and ends where the output ends now. With
-    /// `asked` it tells what the engine holds and waits for the journal; with `wrote` it tells of a
+    /// `asked` it shows data of the engine and waits for the journal; with `wrote` it reports a
     /// change.
     pub fn frame(&mut self, slot: u32, start: u64, asked: bool, wrote: bool) {
         let turn = if asked { self.gate.turn } else { 0 };
@@ -152,8 +148,8 @@ impl Outputs {
         }
     }
 
-    /// Copies a message into the output of one of its receivers, behind what stands there. Returns its slot;
-    /// none if it is gone. Muted clients get messages of channels, but no commands that they monitor.
+    /// Copies a message into the output of one of its receivers, after its present content. Returns its slot; none if
+    /// the client is gone. Muted clients get messages of channels, but no commands that they monitor.
     pub fn bring(&mut self, client: ClientId, message: &Message) -> Option<u32> {
         let slot = self.slot(client)?;
         let turn = self.gate.unreleased(message.turn);
@@ -193,8 +189,8 @@ impl Outputs {
         }
     }
 
-    /// The journal failed: replies that tell of changes which are not safe say `text` instead. All
-    /// others may leave. Returns the clients that were to be handed something in them.
+    /// The journal failed: replies that report changes which are not safe contain `text` instead.
+    /// All others may leave. Returns the clients that would have received jobs in them.
     pub fn fail(&mut self, text: &str) -> Vec<ClientId> {
         let (released, mut unhanded) = (self.gate.released(), Vec::new());
         for (client, slot) in &self.slots {
@@ -217,12 +213,11 @@ impl Outputs {
         unsent as u64 + self.thrown_bytes + self.nowhere.len() as u64
     }
 
-    /// Whether the client in `slot` waits for a job.
     pub fn is_waiting(&self, slot: u32) -> bool {
         self.by_slot[slot as usize].waiting
     }
 
-    /// An encoder behind what is to be sent to `client`.
+    /// An encoder after the pending output to `client`.
     pub fn encoder(&mut self, client: ClientId) -> Encoder<'_> {
         match self.slot(client) {
             Some(slot) => self.encoder_at(slot),
@@ -273,7 +268,7 @@ impl Outputs {
     /// `client` waits no longer; its command ends so.
     pub fn set_answered(&mut self, client: ClientId, end: Ending) {
         if let Some(slot) = self.slot(client)
-            // What it is told needs no journal, but is no part of the reply before it.
+            // This output needs no journal, but is no part of the reply before it.
             && let Some(call) = self.end_wait(slot, 0, Content::Nothing)
         {
             self.over.push(Over { client, slot, call, end, reply_ns: 0 });
@@ -310,7 +305,7 @@ impl Outputs {
         Some(slot)
     }
 
-    /// What could not be written in this turn waits for the next.
+    /// Output that could not be written in this turn waits for the next.
     pub fn put_off(&mut self) {
         self.schedule.put_off();
     }
@@ -320,8 +315,8 @@ impl Outputs {
         self.schedule.is_behind()
     }
 
-    /// The client in `slot` waits no longer. If it did, what it is told next waits for `turn`; returns the
-    /// command that it waited in.
+    /// The client in `slot` no longer waits. If it did, its next output waits for `turn`; returns the command that it
+    /// waited in.
     fn end_wait(&mut self, slot: u32, turn: TurnNo, content: Content) -> Option<Box<Call>> {
         let output = &mut self.by_slot[slot as usize];
         if !std::mem::take(&mut output.waiting) {
@@ -391,7 +386,7 @@ impl reply::Outbox for Outputs {
         }
         let end = Ending::of(&reply);
         if !output.waiting {
-            // Whoever runs a command of its own has the frame made around the command.
+            // A caller that runs a command of its own has the frame made around the command.
             if self.current == Some((client, slot)) {
                 self.end = end;
             }
@@ -415,7 +410,7 @@ mod tests {
     use crate::engine::model::reply::Outbox;
     use crate::engine::model::request::QueueName;
     use crate::ids::{Db, Token};
-    use crate::pubsub::Kind;
+    use crate::pubsub::SubscriptionKind;
     use crate::time::Millis;
     use bytes::Bytes;
 
@@ -436,7 +431,7 @@ mod tests {
         outputs.reply(CLIENT, Reply::Popped(job));
     }
 
-    /// `+OK` stands before the first job: a write that ends with it has handed nothing over.
+    /// `+OK` comes before the first job: a write that ends with it has handed nothing over.
     #[test]
     fn a_job_leaves_with_its_own_first_byte() {
         let mut outputs = outputs();
@@ -448,7 +443,7 @@ mod tests {
         assert!(outputs.at(SLOT).has_unsent_jobs());
         assert_eq!(outputs.sent(SLOT, 1), 1);
         let left = outputs.unsent_bytes(SLOT);
-        // The second is as long as the first: its first byte is the one behind it.
+        // The second is as long as the first: its first byte is the one after it.
         assert_eq!(outputs.sent(SLOT, left / 2), 0);
         assert!(outputs.at(SLOT).has_unsent_jobs(), "the second has not begun to leave");
         assert_eq!(outputs.sent(SLOT, 1), 1);
@@ -467,7 +462,7 @@ mod tests {
             let id = &[b'i'; 512][..bytes.min(512)];
             let job = Delivered { queue, id, body: &body, token, attempt: 1, due, lease_end };
             let mut outputs = outputs();
-            // Something stands there already.
+            // The output already has content.
             (0..1_000).for_each(|_| outputs.encoder(CLIENT).ok());
             outputs.reply(CLIENT, Reply::Reserved(&vec![job; count]));
             let (len, held) = (outputs.unsent_bytes(SLOT), outputs.held_bytes(SLOT));
@@ -487,7 +482,7 @@ mod tests {
         assert!(outputs.left.is_empty());
         outputs.sent(SLOT, 1);
         assert_eq!(outputs.left, [Millis(7), Millis(7)]);
-        // What leaves nothing behind on the wire is as late as it will be.
+        // A reply with nothing after it on the wire is as late as it will be.
         outputs.set_replies(CLIENT, Protocol::Resp2, true);
         outputs.on_time(CLIENT, &[Millis(8)]);
         assert_eq!(outputs.left[2..], [Millis(8)]);
@@ -584,9 +579,9 @@ mod tests {
         assert!(!outputs.at(SLOT).has_unsent_jobs() && !outputs.gate.has_waiting());
     }
 
-    /// What somebody else is told, with the turn it rests on.
+    /// A message to another client, with the turn it rests on.
     fn message(outputs: &mut Outputs, text: &str, turn: TurnNo) -> Option<u32> {
-        let subject = Subject::Topic(Kind::Channel, b"c"[..].into());
+        let subject = Subject::Topic(SubscriptionKind::Channel, b"c"[..].into());
         bring(outputs, text, turn, subject)
     }
 
@@ -620,7 +615,7 @@ mod tests {
         outputs.release(3);
         assert_eq!(outputs.sendable_bytes(SLOT), outputs.unsent_bytes(SLOT));
         outputs.sent(SLOT, outputs.unsent_bytes(SLOT));
-        // Of what a failed journal lost nobody is told.
+        // Nothing lost by a failed journal is sent.
         message(&mut outputs, "lost", 4);
         message(&mut outputs, "safe", 3);
         assert_eq!(outputs.fail("MISCONF broken"), []);

@@ -1,10 +1,10 @@
-//! What one client is still to be sent, and which of it hands over jobs.
+//! Pending output to one client, and which parts of it hand over jobs.
 
 use crate::limits::HANDED_KEPT;
-use crate::observe::errors::ErrorCounts;
+use crate::observe::commands::ErrorCounts;
 use crate::resp::{Encoder, Protocol};
-use crate::server::connection::buffers::Buffers;
 use crate::server::connection::calls::Call;
+use crate::server::connection::common::Buffers;
 use crate::server::connection::unsent::Unsent;
 use crate::server::outbox::gate::{Content, Gated, Run, TurnNo};
 use crate::time::Millis;
@@ -29,7 +29,7 @@ pub struct Output {
     /// The first of those replies goes to a client that had been waiting, perhaps for long: its
     /// peer may be gone without our having noticed.
     pub waited: bool,
-    /// What is in the kernel's hands is not handed over yet: [`Output::handed_on`] says when it is.
+    /// Bytes in the kernel's hands are not handed over yet: [`Output::handed_on`] reports it.
     pub holds_jobs: bool,
     /// Replies that wait for the journal.
     pub(super) gated: Gated,
@@ -39,12 +39,12 @@ pub struct Output {
     pub(super) scheduled: bool,
 }
 
-/// What became of jobs that were handed over.
+/// The outcome of jobs that were handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Handed {
-    /// They leave with the first byte of their reply, or with what stands before it.
+    /// They leave with the first byte of their reply, or with the bytes before it.
     Later,
-    /// The client is muted and nothing stands before them: there is no byte to wait for.
+    /// The client is muted and there is nothing before them: there is no byte to wait for.
     AtOnce,
 }
 
@@ -59,7 +59,6 @@ impl Output {
         self.sent_bytes + self.unsent.len() as u64
     }
 
-    /// Bytes held for it.
     pub(super) fn held_bytes(&self) -> usize {
         self.unsent.held_bytes()
             + self.gated.bytes()
@@ -123,8 +122,8 @@ impl Output {
         begun
     }
 
-    /// The journal failed: replies that tell of changes which are not safe, those of turns after `released`, say
-    /// `text` instead. All others may leave. True if jobs were to be handed over in them.
+    /// The journal failed: replies that report changes which are not safe, those of turns after `released`, contain
+    /// `text` instead. All others may leave. True if they would have handed over jobs.
     pub(super) fn fail(
         &mut self,
         released: TurnNo,

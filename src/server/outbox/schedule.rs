@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 
-/// Slots with something to write. One stands on one list at most: whoever keeps the slots knows whether it
-/// does.
+/// Slots with data to write. A slot is on at most one list: the owner of the slots knows whether it is.
 #[derive(Debug, Default)]
 pub struct Schedule {
     /// In the order in which they got it.
     fresh: VecDeque<u32>,
-    /// Those whose turn to be written to did not come in the turn in which they had something.
+    /// Slots that were not written to in the turn in which they got data.
     late: VecDeque<u32>,
 }
 
@@ -37,7 +36,7 @@ impl Schedule {
         }
     }
 
-    /// What could not be written in this turn waits for the next.
+    /// Output that could not be written in this turn waits for the next.
     pub fn put_off(&mut self) {
         self.late.append(&mut self.fresh);
     }

@@ -1,4 +1,4 @@
-//! New connections: who is let in.
+//! New connections: accepting and refusing.
 
 use crate::command::table::Face;
 use crate::ids::ClientId;
@@ -11,16 +11,15 @@ use crate::session::Session;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
-/// What a connection beyond `maxclients` is told: [`crate::session::MAX_CLIENTS`].
+/// The error for a connection beyond `maxclients`: [`crate::session::MAX_CLIENTS`].
 const TOO_MANY: &str = "-ERR max number of clients reached\r\n";
 
-/// What a connection of another machine is told while nobody needs a password.
+/// The refusal of a connection from another machine while no password is required.
 const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and \
     no password is set for the default user. In this mode connections are only accepted from the \
-    loopback interface and by Unix sockets. To be reached from other machines, set a password: say \
-    'CONFIG SET requirepass ...' on the machine itself and state it in the configuration file. To do \
-    without one, where only friends reach this port, start with '--protected-mode no' or say 'CONFIG \
-    SET protected-mode no' on the machine itself.\r\n";
+    loopback interface and by Unix sockets. To accept connections from other machines, set a password: run 'CONFIG \
+    SET requirepass ...' on the machine itself and put it into the configuration file. To run without a password in \
+    a trusted network, start with '--protected-mode no' or run 'CONFIG SET protected-mode no' on the machine itself.\r\n";
 
 impl Turns {
     /// Gives each accepted connection a slot, or a reason why not.
@@ -77,7 +76,8 @@ impl Turns {
         places.saturating_add(ACCEPTS_BEYOND_MAX).min(ACCEPTS_PER_TURN)
     }
 
-    /// Those above `maxclients` are still told so, a few at a time; more are closed without a word.
+    /// Connections above `maxclients` still get the error, a few at a time; more are closed without
+    /// a reply.
     fn begin_handshake(&mut self, socket: TcpStream) {
         let (Some(handshakes), Some(config)) = (&self.handshakes, &self.core.users.tls) else {
             return;

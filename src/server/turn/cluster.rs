@@ -8,7 +8,7 @@
 //!  own facts are lost            connections end; the engine is read again from base and log
 //! ```
 
-use crate::cluster::freshness::as_of;
+use crate::cluster::timing::freshness::as_of;
 use crate::engine::{Applying, Engine, Lead};
 use crate::limits::{
     APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, HAND_OVER_MS_EACH, MAKE_WAY_TIMES_E,
@@ -16,35 +16,38 @@ use crate::limits::{
 use crate::observe::cluster::ClusterView;
 use crate::server::connection::common::HandOver;
 use crate::server::durability::commit::replicated::{Heard, Replicated};
-use crate::server::durability::node::Reloaded;
+use crate::server::durability::loading::Reloaded;
+use crate::server::durability::running::RunningJournal;
 use crate::server::turn::Turns;
 use crate::server::turn::demotion::standing_of;
-use crate::session::Standing;
+use crate::session::NodeStanding;
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
 
 impl Turns {
-    /// Takes up what Raft has told since the last turn. An error is a log that cannot be read again.
+    /// Takes Raft's reports since the last turn. An error is a log that cannot be read again.
     pub(super) fn poll_cluster(&mut self) -> io::Result<()> {
         if self.core.durability.replicated().is_none() {
             return Ok(());
         }
-        // It would stand there as a leader that answers nobody. The others go on without it, and a start has what
-        // can be proved.
+        // Otherwise it would remain as a leader that answers no client. The others go on without it, and a start
+        // recovers everything that can be proved.
         if let Some(cause) = self.core.durability.node_failure() {
-            return Err(io::Error::other(format!("this node ends, the others go on: {cause}")));
+            return Err(io::Error::other(format!("this node stops, the others go on: {cause}")));
         }
-        // What closed connections have led to since the last proposal was decided before.
+        // The consequences of connections closed since the last proposal were decided before.
         self.propose_leftovers();
         self.take_reloaded()?;
         self.node().listen();
-        // Behind what was told: what was asked before that stands there by now.
-        self.core.durability.hear_of_verifying();
+        // After the messages: everything requested before is included by now.
+        if let Some(running) = self.core.durability.running_mut() {
+            running.hear_of_verifying();
+        }
         self.follows = false;
         let mut budget = APPLIED_STEPS_PER_TURN;
         while self.go_on_applying(&mut budget) {
-            if self.core.durability.holds_to_verify() {
+            if self.core.durability.running_mut().is_some_and(RunningJournal::holds_to_verify) {
                 break;
             }
             match self.node().next() {
@@ -107,14 +110,14 @@ impl Turns {
         self.node().hand_over(None);
     }
 
-    /// What FAILOVER has begun: when all that was decided is committed, the other node is asked, and again if it was not
-    /// elected. Without one by then this node goes on.
+    /// The continuation of FAILOVER: when all decisions are committed, the other node is asked, and again if it was not
+    /// elected. If it is not elected by then, this node continues to lead.
     fn go_on_handing_over(&mut self) {
         let Some(mut running) = self.core.common.hand_over else { return };
         let (mono_us, decides) = (self.core.clock.mono_us, self.node().decides());
         if !decides || mono_us >= running.until_us {
             if decides {
-                tracing::warn!("no other node has taken over in time: this one goes on");
+                tracing::warn!("no other node has taken over in time: this node goes on");
             }
             self.core.common.hand_over = None;
             self.core.common.pauses.end();
@@ -176,7 +179,7 @@ impl Turns {
         core.clock.take_over(last, core.options.limits.clock_jump_us_max);
         let (now, boot_us) = (core.clock.now, core.clock.timer.boot_us());
         let silent_us = heard.map_or(u64::MAX, |heard| boot_us.saturating_sub(heard.0));
-        // Before the first fact there was no lease: nothing is to be extended, least of all from 1970 on.
+        // Before the first fact there was no lease: nothing may be extended, least of all from 1970 on.
         let (last, grace_us) = if last == Micros(0) { (now, 0) } else { (last, grace_us) };
         let from = Micros(now.0.saturating_sub(silent_us)).max(last).min(now);
         let to = Micros(now.0 + grace_us);
@@ -188,14 +191,14 @@ impl Turns {
 
     /// From here on nothing is decided.
     fn depose(&mut self) {
-        tracing::info!("this node does not lead any more");
+        tracing::info!("this node no longer leads");
         self.stand_as_told();
         self.core.engine.unlead();
     }
 
-    /// The engine has facts that are lost. Who waits for one is not answered: it may have been done, or not.
+    /// The engine has lost facts. Clients that wait for one get no answer: it may have been done, or not.
     fn reload(&mut self) -> io::Result<()> {
-        tracing::warn!("what this node has decided last is lost: its jobs are read again");
+        tracing::warn!("this node's last decisions are lost: it reloads its jobs");
         let hash_seed = self.core.engine.settings().hash_seed;
         self.read_again(hash_seed)
     }
@@ -203,7 +206,7 @@ impl Turns {
     /// A base that came from another node is in place.
     fn restore(&mut self, hash_seed: Option<u64>) -> io::Result<()> {
         let index = self.node().position().index.0;
-        tracing::info!(index, "jobs are read from the base that has come");
+        tracing::info!(index, "loading jobs from the received base");
         let own = self.core.engine.settings().hash_seed;
         self.read_again(hash_seed.unwrap_or(own))
     }
@@ -228,19 +231,19 @@ impl Turns {
         let Some(reloaded) = self.core.durability.reloaded(&self.core.clock)? else {
             return Ok(());
         };
-        let Reloaded { engine, position, last, .. } = reloaded;
+        let Reloaded { engine, position, last, .. } = *reloaded;
         self.core.replace_engine(engine);
         self.core.reconfigure();
         self.node().loaded(position, last);
         Ok(())
     }
 
-    /// Brings up to date what this node is to its clients, and what is told of the cluster. Raft says how it stands
-    /// every few ms; between that nothing is looked at.
+    /// Updates this node's standing for its clients, and the state of the cluster. Raft reports every few ms; in
+    /// between nothing is checked.
     fn stand_as_told(&mut self) {
         let node = self.node();
         let (role, is_committed) = (node.role(), node.is_committed());
-        let Some(status) = node.status() else { return self.stand(Standing::Loading) };
+        let Some(status) = node.status() else { return self.stand(NodeStanding::Loading) };
         let base = self.core.durability.shown.base_index;
         let leading = self.core.engine.leading();
         let level = if leading.term > 0 { leading.level } else { status.level };
@@ -275,10 +278,10 @@ impl Turns {
         self.stand(standing);
     }
 
-    /// What a follower reads from has grown too old since that was looked at last: this process stood still, in this turn
-    /// maybe, and the thread of Raft has told nothing since. To be called behind the turn's clock, before requests are run.
+    /// A follower's data has become too old since the last check: this process stood still, perhaps in this turn, and
+    /// the thread of Raft has reported nothing since. Call it after the turn's clock, before requests are run.
     pub(super) fn look_at_age(&mut self) {
-        if !matches!(self.core.standing, Standing::Following { reads: true, .. }) {
+        if !matches!(self.core.standing, NodeStanding::Following { reads: true, .. }) {
             return;
         }
         let now_us = self.core.clock.timer.boot_us();
@@ -294,7 +297,7 @@ impl Turns {
     }
 }
 
-/// What a cluster waits for, or what is to be mended first, when that has changed. Clients are told the same.
+/// The condition a cluster waits for, or the first thing to repair, when that has changed. Clients get the same text.
 fn log_forming(before: Option<&ClusterView>, view: &ClusterView) {
     if before.is_none_or(|before| before.forming == view.forming) {
         return;
@@ -310,12 +313,10 @@ fn log_forming(before: Option<&ClusterView>, view: &ClusterView) {
     }
 }
 
-/// That this node was removed: from then on nobody tells it anything.
+/// The removal of this node: afterwards no node sends it anything.
 fn log_leaving(before: Option<&ClusterView>, view: &ClusterView) {
     if view.has_left() && before.is_some_and(|before| !before.has_left()) {
         let node = &view.name;
-        tracing::warn!(
-            "{node} was removed from its cluster: it may be stopped, and its folder emptied"
-        );
+        tracing::warn!("{node} was removed from its cluster: stop it, and empty its folder");
     }
 }

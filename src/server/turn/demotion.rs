@@ -1,10 +1,10 @@
-//! The server begins or ends to decide. Who leads is found out elsewhere; what that means for clients stands here.
+//! The server begins or stops deciding. The leader is found elsewhere; here are the consequences for clients.
 //!
 //! Clients of Redis take a node that has stopped to lead for one that is gone: they find the new leader when they
 //! connect again. So at a demotion all connections go, and those with replies that wait for the journal get 2 s for
 //! those of them that are still confirmed.
 
-use crate::cluster::member::Role;
+use crate::cluster::raft::member::Role;
 use crate::command::table::Face;
 use crate::ids::ClientId;
 use crate::limits::DEMOTION_US;
@@ -14,7 +14,7 @@ use crate::server::connection::client::Client;
 use crate::server::core::Core;
 use crate::server::turn::Turns;
 use crate::session::world::DEMOTED;
-use crate::session::{Session, Standing};
+use crate::session::{NodeStanding, Session};
 
 /// Connections from before a demotion that are still there for replies which wait.
 #[derive(Clone, Copy, Debug)]
@@ -25,25 +25,25 @@ pub struct Leaving {
     until_us: u64,
 }
 
-/// What a node is to its clients, from what it is to the engine, whether the engine has nothing but what is committed,
-/// and what it knows of the others. With `serves_stale` a follower answers reads.
+/// A node's standing for clients, from its role for the engine, whether the engine has only committed facts, and its
+/// knowledge of the others. With `serves_stale` a follower answers reads.
 pub fn standing_of(
     role: Role,
     is_committed: bool,
     view: &ClusterView,
     serves_stale: bool,
-) -> Standing {
+) -> NodeStanding {
     if let Some(missing) = &view.forming {
-        return Standing::Forming { missing: missing.as_str().into() };
+        return NodeStanding::Forming { missing: missing.as_str().into() };
     }
     match role {
-        // Who comes before all that earlier leaders left is applied tries again, and need not look elsewhere.
-        Role::Loading | Role::Rising { .. } => Standing::Loading,
-        Role::Leader { .. } if view.has_quorum() => Standing::Serving,
-        Role::Leader { .. } => Standing::Down,
+        // A client that comes before everything of earlier leaders is applied tries again, and need not look elsewhere.
+        Role::Loading | Role::Rising { .. } => NodeStanding::Loading,
+        Role::Leader { .. } if view.has_quorum() => NodeStanding::Serving,
+        Role::Leader { .. } => NodeStanding::Down,
         Role::Follower { .. } => {
             let reads = serves_stale && is_committed && view.is_current();
-            Standing::Following { reads, is_led: view.is_led() }
+            NodeStanding::Following { reads, is_led: view.is_led() }
         }
     }
 }
@@ -52,16 +52,16 @@ impl Turns {
     /// From here on the server is this to its clients. To be called at the beginning of a turn, as often as one likes:
     /// the same again changes nothing, and costs a comparison.
     ///
-    /// Whatever comes after `Serving` ends it for all connections. Nothing is decided, no time passes and no fact is
-    /// made from here on; jobs in hand stay where they are, as after a crash. Waiting clients are told, and closed.
+    /// Any state after `Serving` ends it for all connections. Nothing is decided, no time passes and no fact is made
+    /// from here on; unsent jobs stay where they are, as after a crash. Waiting clients get an error, and are closed.
     /// Connections without replies are closed at once, those with some when the last of them has left or after 2 s;
-    /// those whose replies will never be confirmed are closed by [`Turns::close_leaving`]. What was published and
-    /// waits for the journal is told to nobody.
-    pub fn stand(&mut self, standing: Standing) {
+    /// those whose replies will never be confirmed are closed by [`Turns::close_leaving`]. Published messages that wait
+    /// for the journal are dropped.
+    pub fn stand(&mut self, standing: NodeStanding) {
         if self.core.standing == standing {
             return;
         }
-        // What was decided until now, for connections that were closed.
+        // Decisions until now, for connections that were closed.
         self.propose_leftovers();
         let before = std::mem::replace(&mut self.core.standing, standing);
         let leads = self.core.standing.leads();
@@ -101,7 +101,7 @@ impl Turns {
         durability.waits.fail_all(DEMOTED, outputs);
         let (mono_us, mut silent) = (clock.mono_us, Vec::new());
         for (slot, client) in self.clients.iter_mut() {
-            // It goes on to tell who leads.
+            // It continues to name the leader.
             if client.session.face() == Face::Sentinel {
                 continue;
             }

@@ -1,8 +1,8 @@
-//! SIGHUP: certificates and the ACL file are read anew. The server goes on as it was where one of them is invalid.
+//! SIGHUP: certificates and the ACL file are loaded again. An invalid one leaves the server as it was.
 
 use crate::config::Config;
 use crate::config::options::Name;
-use crate::server::admin::{certificates, users};
+use crate::server::admin::{config, users};
 use crate::server::turn::Turns;
 
 impl Turns {
@@ -14,7 +14,7 @@ impl Turns {
         let mut read = Vec::new();
         if has_certificates(&self.core.options.config) {
             let config = &self.core.options.config;
-            match certificates::read_again(&mut self.core.users, config) {
+            match config::read_certificates(&mut self.core.users, config) {
                 Ok(()) => read.push("certificates"),
                 Err(why) => tracing::error!("SIGHUP: the certificates stay as they were: {why}"),
             }
@@ -30,8 +30,8 @@ impl Turns {
             }
         }
         match read.is_empty() {
-            true => tracing::info!("SIGHUP: nothing was read anew"),
-            false => tracing::info!("SIGHUP: read anew: {}", read.join(", ")),
+            true => tracing::info!("SIGHUP: nothing was reloaded"),
+            false => tracing::info!("SIGHUP: reloaded: {}", read.join(", ")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What clients may hold and for how long, and who is closed when it is too much.
+//! Limits of clients' memory and time, and closing clients that exceed them.
 
 use crate::limits::{CLOSING_MS_MAX, CROWD_SHARE, REPLY_SPARED_BYTES};
 use crate::server::turn::Turns;
@@ -58,8 +58,8 @@ impl Turns {
         }
     }
 
-    /// Whether a client's replies alone, up to one that is as large as a reply may be, are what is too
-    /// much. Whoever reads at once could otherwise be closed for what it was answered, again and again.
+    /// Whether the excess is only a client's replies, up to one of the largest size. A client that reads at once could
+    /// otherwise be closed for its own answers, again and again.
     fn spares(&mut self, slot: u32) -> bool {
         let (held, max) = (self.core.common.bytes, self.core.options.limits.clients_bytes_max);
         self.clients
@@ -67,7 +67,7 @@ impl Turns {
             .is_some_and(|client| held - client.socket.reply_bytes.min(REPLY_SPARED_BYTES) <= max)
     }
 
-    /// Closes those whose time is up: idle, above the soft limit, or not reading their last replies.
+    /// Closes clients that are idle for too long, above the soft limit, or not reading their last replies.
     pub(in crate::server) fn close_overdue(&mut self) {
         let (now_us, limits) = (self.core.clock.mono_us, self.core.options.limits);
         let longer = |since_us: Option<u64>, us: u64| {
@@ -86,7 +86,7 @@ impl Turns {
                 self.core.watch.counters.closed_for_output += 1;
             }
             if idle || over_soft || longer(socket.closing_us, CLOSING_MS_MAX * 1_000) {
-                tracing::debug!(client = %client.id, idle, over_soft, "closed: its time is up");
+                tracing::debug!(client = %client.id, idle, over_soft, "closed: it did not finish in time");
                 overdue.push(slot);
             }
         }
@@ -100,18 +100,14 @@ impl Turns {
         let handshakes = self.handshakes.iter().filter_map(|handshakes| handshakes.left_out());
         let left_out: u64 = handshakes.chain(self.core.common.lines.left_out()).sum();
         if left_out > 0 {
-            tracing::warn!(
-                left_out,
-                "lines about clients that did not say who they are were left out"
-            );
+            tracing::warn!(left_out, "lines about unauthenticated clients were left out");
         }
     }
 
-    /// Closes the client that holds most, or notes that it is spared: then whoever comes next need not look
-    /// for it among all.
+    /// Closes the client that holds most, or notes that it is spared: then the next call need not search all.
     fn close_largest(&mut self) {
         let largest = self.clients.iter().max_by_key(|(_, client)| client.socket.bytes);
-        let (slot, _) = largest.expect("somebody holds what is held");
+        let (slot, _) = largest.expect("a client holds the memory that is counted");
         if self.spares(slot) {
             self.core.common.spared = slot;
             return;
@@ -120,7 +116,7 @@ impl Turns {
         let (id, peer, bytes) = (client.id, client.socket.peer(), client.socket.bytes);
         let held_bytes = self.core.common.bytes;
         if !client.session.is_locked() || self.core.common.lines.admits() {
-            tracing::warn!(client = %id, %peer, bytes, held_bytes, "closed: clients hold more than max-clients-memory");
+            tracing::warn!(client = %id, %peer, bytes, held_bytes, "closed: clients use more than max-clients-memory");
         }
         self.core.watch.counters.closed_for_memory += 1;
         self.close(slot);

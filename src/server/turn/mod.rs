@@ -16,7 +16,7 @@ pub(super) mod wait;
 
 use super::core::Core;
 use crate::cluster::driver::Status;
-use crate::cluster::member::Role;
+use crate::cluster::raft::member::Role;
 use crate::command::table::Face;
 use crate::ids::ClientId;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, REPLICAS_LOOK_US, TICK_US};
@@ -27,11 +27,11 @@ use crate::server::connection::handshake::Handshakes;
 use crate::server::connection::pair::Pairs;
 use crate::server::connection::stream::Accepted;
 use crate::server::connection::wake::Notifier;
+use crate::server::observe::zones;
 use crate::server::turn::demotion::Leaving;
 use crate::server::turn::observers::Observers;
 use crate::server::turn::standstill::Backlog;
 use crate::server::turn::troubles::Troubles;
-use crate::server::watch::zones;
 use crate::session::Session;
 use crate::time::Micros;
 use std::io;
@@ -53,29 +53,29 @@ pub struct Turns {
     pub pairs: Option<Arc<Pairs>>,
     /// The wall clock was set since the last turn.
     pub stepped: bool,
-    /// A signal asks that files are read anew.
+    /// A signal asks for a reload of files.
     pub hung_up: bool,
     /// No new command is taken any more.
     pub draining: bool,
-    /// Slots whose turn it is, in the order in which they came.
+    /// Slots to serve, in the order in which they came.
     pub(super) listed: Vec<u32>,
-    /// Slots whose commands CLIENT PAUSE keeps back.
+    /// Slots whose commands CLIENT PAUSE holds back.
     pub(super) postponed: Vec<u32>,
     /// Slots of this turn, in order.
     pub(super) batch: Vec<u32>,
     /// Passing time has more to do.
     more: bool,
-    /// Who watches the server.
+    /// Observers of the server.
     pub(super) observers: Option<Box<Observers>>,
     /// After a standstill, what has not been heard yet.
     pub(super) backlog: Option<Backlog>,
-    /// What this node is to its clients follows from this: how Raft says it stands, and what it is to the turn.
+    /// The node's standing for its clients follows from this: Raft's status of it, and its role for the turn.
     pub(super) told: Option<(Arc<Status>, Role, bool)>,
     /// An engine that follows has more to tidy.
     pub(super) follows: bool,
-    /// After a demotion, who is still there.
+    /// After a demotion, the remaining clients.
     pub(super) leaving: Option<Leaving>,
-    /// Of a node: what is wrong, and what was told of it.
+    /// On a node: its troubles, and the last reports about them.
     pub(super) troubles: Troubles,
     /// When all clients are looked at next; monotonic, µs.
     pub(super) tick_us: u64,
@@ -122,7 +122,7 @@ impl Turns {
         self.core.look_at_memory();
         // Before anything is decided by them.
         self.core.look_at_zones();
-        // Before anybody is greeted by a certificate, or permitted anything.
+        // Before any client gets a certificate, or permission for anything.
         self.heed_hangup();
         self.list_answered();
         // New connections first: their first request is read in this turn.
@@ -139,36 +139,35 @@ impl Turns {
         self.resume_postponed();
         // Before anything is decided.
         self.core.set_flow();
-        // Before time passes: who asks at the instant at which a job falls due is in line for it.
+        // Before time passes: a request at the instant at which a job falls due is in line for it.
         self.run_commands();
         self.resume_postponed();
         self.end_backlog();
         // Before the journal: what falls due in this turn is in its batch.
         self.advance();
-        // Behind all that publishes, and before the journal, which hears how urgent it is.
+        // After everything that publishes, and before the journal, which learns how urgent it is.
         self.deliver();
-        // Before the release: no reply leaves before the facts it rests on are safe. What is decided
-        // from here on belongs to the next turn.
+        // Before the release: no reply leaves before the facts it rests on are safe. Later decisions belong to the next
+        // turn.
         self.propose();
-        // One write per client. What was handed to a peer that is gone goes to the next in line and
-        // is released here too.
+        // One write per client. Jobs handed to a peer that is gone go to the next in line and are
+        // released here too.
         self.release();
-        // Behind the release, which finds out whose replies have to wait.
+        // After the release, which finds out whose replies have to wait.
         self.core.durability.hurry(&self.core.outputs);
-        // Behind the proposal: a base is the state after a whole batch.
+        // After the proposal: a base is the state after a whole batch.
         self.keep_journal();
-        // Behind all that proposes: who waits for what is durable by now is answered.
+        // After every proposal: answer clients that wait for data that is now durable.
         self.core.durability.show(&mut self.core.outputs, &self.core.clock);
         self.list_answered();
         // The counters show whole turns.
         self.count();
-        // Last: what is told is as of the end of the turn.
+        // Last: reports are as of the end of the turn.
         self.report(begun_us);
         self.note_turn_ended();
         Ok(())
     }
 
-    /// The slots that were woken have something to do.
     pub fn woken(&mut self, slots: &mut Vec<u32>) {
         for slot in slots.drain(..) {
             if let Some(client) = self.clients.get_mut(slot) {
@@ -180,7 +179,8 @@ impl Turns {
 
     /// Whether the next turn has work that nothing will wake the loop for.
     pub fn is_behind(&self) -> bool {
-        // What waits for a base to begin goes on when the last batch is committed, which is told.
+        // Work that waits for a base to begin continues when the last batch is committed, which is
+        // reported.
         self.more && !self.core.durability.is_settling()
             || self.follows
             || ((!self.listed.is_empty() || self.backlog.is_some()) && !self.core.is_flooded())
@@ -199,13 +199,14 @@ impl Turns {
         let due_us = due.map_or(u64::MAX, |due| self.core.clock.anchored.mono_us_of(due.start()));
         let waits = &self.core.durability.waits;
         let limit_us = waits.next_limit_us().unwrap_or(u64::MAX);
-        // The thread of Raft tells what others have as it ticks, and wakes nobody for it.
+        // The thread of Raft reports the others' progress with its ticks, and wakes no thread for
+        // it.
         let replicas_us = match waits.wants_replicas() {
             true => self.core.clock.mono_us + REPLICAS_LOOK_US,
             false => u64::MAX,
         };
         let limit_us = limit_us.min(replicas_us);
-        // Nothing tells when the flood is over.
+        // There is no event for the end of the flood.
         let flood_us =
             if self.core.is_flooded() { self.core.clock.mono_us + FLOOD_LOOK_US } else { u64::MAX };
         let pause_us = self.core.common.pauses.until_us();
@@ -231,8 +232,8 @@ impl Turns {
     /// From here on no new command is taken, and clients that wait are let go.
     pub fn drain(&mut self) {
         self.draining = true;
-        // Who asks a Sentinel that ends is to ask the next one, and not to wait until this one is gone; those that have
-        // subscribed may hear yet who leads then.
+        // A client of a stopping Sentinel should ask the next one at once; subscribers may still hear of the next
+        // leader.
         let asks = |session: &Session| session.face() == Face::Sentinel && !session.is_subscribed();
         self.close_those(|core, (slot, client)| {
             let is_silent = core.outputs.unsent_bytes(slot) == 0;
@@ -252,7 +253,7 @@ impl Turns {
         if !self.core.standing.is_serving() {
             return Ok(());
         }
-        // Nobody is left whom a pause keeps back.
+        // No client is held back by a pause any more.
         self.core.common.pauses.end();
         loop {
             self.core.set_flow();
@@ -267,7 +268,8 @@ impl Turns {
     }
 
     fn read_clock(&mut self) {
-        // What closed connections led to since the last turn's proposal happened at its time.
+        // The consequences of connections closed since the last turn's proposal happened at its
+        // time.
         self.propose_leftovers();
         let mono_us = self.core.clock.timer.mono_us();
         let mut still_since = self.core.clock.still_since(mono_us);
@@ -285,7 +287,7 @@ impl Turns {
 
     fn advance(&mut self) {
         let now = self.core.clock.now;
-        // What is told of a herd is bounded.
+        // Stop time while too many events are queued.
         let waits = self.core.messages.is_full() || self.core.durability.is_settling();
         let steps = if waits { 0 } else { ADVANCE_STEPS_PER_TURN };
         let (engine, mut turn) = self.core.engine();
@@ -299,7 +301,7 @@ impl Turns {
         self.list_answered();
     }
 
-    /// Brings messages to those that have subscribed. Who does not read them is closed.
+    /// Delivers messages to subscribers. A subscriber that does not read is closed.
     fn deliver(&mut self) {
         let Core { engine, outputs, messages, sentinel, options, .. } = &mut self.core;
         let mut slots = messages.deliver(engine, outputs, &options.limits.notify);
@@ -334,12 +336,11 @@ impl Turns {
         }
     }
 
-    /// Closes a connection. What it was handed and never got goes to the next in line.
+    /// Closes a connection. Jobs that were handed to it and never arrived go to the next in line.
     pub fn close(&mut self, slot: u32) {
         self.core.close(&mut self.clients, slot);
     }
 
-    /// Closes all connections of which `is_meant` says so.
     pub(super) fn close_those(&mut self, is_meant: impl Fn(&Core, (u32, &Client)) -> bool) {
         let meant = self.clients.iter().filter(|at| is_meant(&self.core, *at));
         let slots: Vec<u32> = meant.map(|(slot, _)| slot).collect();

@@ -1,27 +1,30 @@
-//! The loop's side of what watches it: how it stands and that it turns is told after every turn, and
-//! what a scrape wants is collected in slices, some queues a turn.
+//! The loop's side of monitoring: its state and its turns are reported after every turn, and the data of a scrape is
+//! collected in slices, some queues a turn.
 
 use crate::config::options::Name;
-use crate::engine::watch::histogram::CounterHistogram;
-use crate::engine::watch::survey::Walk;
+use crate::engine::observe::histogram::CounterHistogram;
+use crate::engine::observe::survey::QueueWalk;
 use crate::limits::SCRAPED_PER_TURN;
 use crate::observe::cluster::ClusterView;
 use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{Scrape, TURN_US};
 use crate::server::admin::info;
+use crate::server::observe::starter::ReadyFd;
+use crate::server::observe::status::{GAUGES, ServiceState, StatusBoard};
+use crate::server::observe::supervisor::Supervisor;
 use crate::server::turn::Turns;
-use crate::server::watch::status::{GAUGES, Standing, StatusBoard};
-use crate::server::watch::supervisor::Supervisor;
 use crate::session;
 use std::sync::Arc;
 use tokio::sync::oneshot::Sender;
 
-/// Who watches, if anybody does.
+/// The observers, if there are any.
 #[derive(Debug)]
 pub struct Observers {
     status: Option<Arc<StatusBoard>>,
     supervisor: Option<Supervisor>,
-    sent: Option<Standing>,
+    /// With the port that is told there.
+    starter: Option<(ReadyFd, u16)>,
+    sent: Option<ServiceState>,
     turns: CounterHistogram,
     collecting: Option<Collecting>,
 }
@@ -29,22 +32,24 @@ pub struct Observers {
 /// A scrape on its way.
 #[derive(Debug)]
 struct Collecting {
-    walk: Walk,
+    walk: QueueWalk,
     top: Top,
     waiting: Vec<Sender<Arc<Scrape>>>,
 }
 
 impl Observers {
-    /// None if nobody does.
+    /// None without observers.
     pub fn new(
         status: Option<Arc<StatusBoard>>,
         supervisor: Option<Supervisor>,
+        starter: Option<(ReadyFd, u16)>,
     ) -> Option<Box<Observers>> {
-        if status.is_none() && supervisor.is_none() {
+        if status.is_none() && supervisor.is_none() && starter.is_none() {
             return None;
         }
         let turns = CounterHistogram::new(&TURN_US);
-        Some(Box::new(Observers { status, supervisor, sent: None, turns, collecting: None }))
+        let (sent, collecting) = (None, None);
+        Some(Box::new(Observers { status, supervisor, starter, sent, turns, collecting }))
     }
 
     /// Whether a scrape wants another turn.
@@ -52,12 +57,17 @@ impl Observers {
         self.collecting.is_some()
     }
 
-    /// Tells how the server stands.
-    pub fn report(&mut self, standing: Standing, mono_us: u64) {
+    /// Reports the server's state.
+    pub fn report(&mut self, standing: ServiceState, mono_us: u64) {
         if let Some(supervisor) = &mut self.supervisor {
             supervisor.report(&standing, mono_us);
         }
         if self.sent.as_ref() != Some(&standing) {
+            if standing.is_ready()
+                && let Some((ready_fd, port)) = self.starter.take()
+            {
+                ready_fd.tell(port);
+            }
             if let Some(status) = &self.status {
                 status.set_standing(standing.clone());
             }
@@ -67,12 +77,12 @@ impl Observers {
 }
 
 impl Turns {
-    /// When the turn began, if anybody wants to know; monotonic, µs.
+    /// When the turn began, if an observer needs it; monotonic, µs.
     pub(in crate::server) fn begun_us(&self) -> Option<u64> {
         self.observers.is_some().then(|| self.core.clock.timer.mono_us())
     }
 
-    /// Tells those who watch how the server stands.
+    /// Reports the server's state to observers.
     pub fn report_standing(&mut self) {
         let standing = self.standing(self.draining);
         if let Some(observers) = &mut self.observers {
@@ -80,7 +90,7 @@ impl Turns {
         }
     }
 
-    /// Tells those who watch of the turn that began at `begun_us`.
+    /// Reports the turn that began at `begun_us` to observers.
     pub(in crate::server) fn report(&mut self, begun_us: Option<u64>) {
         let (Some(mut observers), Some(begun_us)) = (self.observers.take(), begun_us) else {
             return;
@@ -96,7 +106,7 @@ impl Turns {
         self.observers = Some(observers);
     }
 
-    /// What a console samples.
+    /// A console's samples.
     fn gauges(&self) -> [u64; GAUGES] {
         let [delayed, ready, leased, dead] = self.core.engine.job_counts();
         let totals = &self.core.engine.tally().totals;
@@ -111,7 +121,7 @@ impl Turns {
             None => {
                 let waiting = status.take_asked();
                 let rows_max = self.core.options.config.size(Name::MetricsQueuesMax);
-                let (walk, top) = (Walk::default(), Top::new(rows_max));
+                let (walk, top) = (QueueWalk::default(), Top::new(rows_max));
                 (!waiting.is_empty()).then_some(Collecting { walk, top, waiting })
             }
         };
@@ -126,51 +136,50 @@ impl Turns {
             None => {
                 let scrape = Arc::new(self.scrape(collecting.top, &observers.turns));
                 for waiting in collecting.waiting {
-                    // Who gave up meanwhile is not told.
+                    // Receivers that gave up meanwhile are skipped.
                     let _ = waiting.send(Arc::clone(&scrape));
                 }
             }
         }
     }
 
-    /// How the server stands.
-    pub(in crate::server) fn standing(&self, draining: bool) -> Standing {
+    pub(in crate::server) fn standing(&self, draining: bool) -> ServiceState {
         if draining || self.core.process.shutdown.is_some() {
-            return Standing::Stopping;
+            return ServiceState::Stopping;
         }
         let standing = self.core.durability.standing();
         match &self.core.view {
-            Some(view) if standing == Standing::Serving => self.standing_among(view),
+            Some(view) if standing == ServiceState::Serving => self.standing_among(view),
             _ => standing,
         }
     }
 
-    /// How a node stands whose journal is there.
-    fn standing_among(&self, view: &ClusterView) -> Standing {
-        let apart = |why: &str| Standing::Apart(why.into());
+    /// The standing of a node with a loaded journal.
+    fn standing_among(&self, view: &ClusterView) -> ServiceState {
+        let apart = |why: &str| ServiceState::Apart(why.into());
         let sick = view.health.sick.map(|sick| sick.why.text());
         match &self.core.standing {
-            session::Standing::Serving if self.troubles.is_stuck() => {
-                apart("it leads, and the disks of a majority take nothing")
+            session::NodeStanding::Serving if self.troubles.is_stuck() => {
+                apart("it leads, but a majority of disks accepts nothing")
             }
-            session::Standing::Serving if view.has_lease() => {
+            session::NodeStanding::Serving if view.has_lease() => {
                 let (leads, text) = match view.is_to_make_way() {
-                    true => (false, "serving, until another node does"),
+                    true => (false, "serving until another node leads"),
                     false => (true, "serving"),
                 };
-                sick.map_or(Standing::Serving, |why| Standing::Sick { leads, text, why })
+                sick.map_or(ServiceState::Serving, |why| ServiceState::Sick { leads, text, why })
             }
-            session::Standing::Serving => Standing::Unsure,
-            session::Standing::Loading => apart("not all jobs are there yet"),
-            session::Standing::Forming { missing } => {
-                Standing::Apart(format!("the cluster is forming: {missing}").into())
+            session::NodeStanding::Serving => ServiceState::Unsure,
+            session::NodeStanding::Loading => apart("not all jobs are loaded yet"),
+            session::NodeStanding::Forming { missing } => {
+                ServiceState::Apart(format!("the cluster is forming: {missing}").into())
             }
-            session::Standing::Following { .. } if view.is_led() => {
+            session::NodeStanding::Following { .. } if view.is_led() => {
                 let (leads, text) = (false, "following");
-                sick.map_or(Standing::Following, |why| Standing::Sick { leads, text, why })
+                sick.map_or(ServiceState::Following, |why| ServiceState::Sick { leads, text, why })
             }
-            session::Standing::Following { .. } => apart("no leader was heard of lately"),
-            session::Standing::Down => apart("no quorum of the cluster answers"),
+            session::NodeStanding::Following { .. } => apart("no leader was heard recently"),
+            session::NodeStanding::Down => apart("no quorum of the cluster answers"),
         }
     }
 

@@ -33,8 +33,8 @@ impl Turns {
         let output = self.core.outputs.at(slot);
         let counters = &mut self.core.watch.counters;
         counters.output_bytes_largest = counters.output_bytes_largest.max(output.unsent.len());
-        // One that had been waiting may have left without our having noticed: its jobs would be
-        // written into a closed connection and be lost, or held by a lease for nobody.
+        // A waiting client may have left unnoticed: its jobs would be written into a closed
+        // connection and be lost, or held by an unused lease.
         if sendable > 0
             && output.has_unsent_jobs()
             && output.waited

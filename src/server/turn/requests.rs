@@ -5,11 +5,11 @@ use crate::limits::{
     OUTPUT_BYTES_PER_TURN, OUTPUT_HOLD_BYTES, PROPOSAL_BYTES, READ_BYTES_PER_TURN_ALL,
     READS_PER_TURN,
 };
-use crate::resp::{Arg, Args, Frame, FrameLimits};
-use crate::server::admin::{ClientWorld, Running};
+use crate::resp::{Arg, Args, FrameLimits, Framed};
+use crate::server::admin::{ClientWorld, RunningClient};
 use crate::server::connection::client::{Client, Read};
 use crate::server::turn::Turns;
-use crate::session::{Next, Session};
+use crate::session::{AfterCommand, Session};
 use smallvec::SmallVec;
 use std::io;
 
@@ -20,7 +20,7 @@ impl Turns {
     /// Reads from the listed clients, as far as the turn's share goes; the rest stay listed, first
     /// in line for the next turn.
     pub(in crate::server) fn read_sockets(&mut self) {
-        // What has been written and not made safe is bounded: all requests wait, and stay listed.
+        // Written data that is not safe yet is bounded: all requests wait, and stay listed.
         if self.core.is_flooded() || self.core.messages.is_full() {
             return;
         }
@@ -39,7 +39,7 @@ impl Turns {
         let Some(client) = self.clients.get_mut(slot) else { return 0 };
         client.socket.listed = false;
         self.core.outputs.try_again(slot);
-        // What waits for its turn is not piled up without end: the turn comes.
+        // Waiting work does not pile up without end: its turn comes.
         let full = client.socket.behind && client.input.len() >= INPUT_HOLD_BYTES;
         if self.draining || full || !client.socket.wants_reading() {
             return 0;
@@ -65,9 +65,9 @@ impl Turns {
         }
     }
 
-    /// Runs what was read, client after client, as far as the turn's share goes. Those whose commands
-    /// take long come last, at least one of them in every turn: so whoever asks for little waits for
-    /// one of them at most, not for all.
+    /// Runs the requests that were read, client after client, within the turn's share. Clients with long commands come
+    /// last, at least one of them in every turn: so a client with short ones waits for one of them at most, not for
+    /// all.
     pub(in crate::server) fn run_commands(&mut self) {
         let until_us = self.core.clock.mono_us + COMMANDS_US_PER_TURN;
         let mut batch = std::mem::take(&mut self.batch);
@@ -112,7 +112,7 @@ impl Turns {
         self.listed.splice(..0, slots.iter().copied());
     }
 
-    /// When no pause holds them back any more, those whose commands were kept back go on.
+    /// When no pause holds them back any more, the held-back clients go on.
     pub(in crate::server) fn resume_postponed(&mut self) {
         self.core.common.pauses.end_late(self.core.clock.mono_us);
         if self.core.common.pauses.is_running() {
@@ -148,11 +148,11 @@ impl Turns {
         }
         if (after == After::Closing || over) && socket.closing_us.is_none() {
             socket.closing_us = Some(self.core.clock.mono_us);
-            // So that it is closed even if nothing is to be written.
+            // So that it is closed even if nothing must be written.
             self.core.outputs.mark_dirty(slot);
         }
-        // What was left unread for the sake of the others is read next turn, also of one that is held or
-        // waits; it is listed again when that ends.
+        // Requests left unread for the sake of the others are read next turn, also of one that is held or waits; it is
+        // listed again when that ends.
         let again = socket.behind || (socket.wants_reading() && !self.draining);
         self.clients.put(slot, client);
         if postponed && !before {
@@ -173,7 +173,7 @@ impl Turns {
         let open = self.core.options.limits.frame;
         let locked = open.before_auth();
         let face = session.face();
-        let running = Running { id: *id, slot, face, socket, input_bytes: input.len() };
+        let running = RunningClient { id: *id, slot, face, socket, input_bytes: input.len() };
         let unsent_before = self.core.outputs.unsent_bytes(slot);
         let mut world = ClientWorld::new(&mut self.core, &mut self.clients, running);
         let began_us = world.now_us();
@@ -198,45 +198,45 @@ impl Turns {
             // A command may have changed that.
             let limits = if session.is_locked() { locked } else { open };
             match framer.next(&mut input.bytes, &limits) {
-                Frame::Incomplete if refilled && input.has_later() => break After::Behind,
-                Frame::Incomplete if input.take_later(world.buffers()) => {
+                Framed::Incomplete if refilled && input.has_later() => break After::Behind,
+                Framed::Incomplete if input.take_later(world.buffers()) => {
                     refilled = true;
                     continue;
                 }
-                Frame::Incomplete => break After::Idle,
-                Frame::Attack => {
+                Framed::Incomplete => break After::Idle,
+                Framed::Attack => {
                     if world.admits_line() {
                         let peer = socket.peer();
                         tracing::warn!(%peer, "an HTTP request came in: possibly a browser under attack; closed");
                     }
                     break After::Gone;
                 }
-                Frame::Error(error) => {
+                Framed::Error(error) => {
                     world.begin_frame();
                     world.refuse_framing(error);
                     world.end_frame();
                     break After::Closing;
                 }
-                Frame::Command if ran == COMMANDS_PER_TURN => break After::Behind,
+                Framed::Command if ran == COMMANDS_PER_TURN => break After::Behind,
                 // A pipeline of KEYS costs as much as many clients.
-                Frame::Command if ran > 0 && world.now_us() >= until_us => break After::Behind,
-                Frame::Command => {}
+                Framed::Command if ran > 0 && world.now_us() >= until_us => break After::Behind,
+                Framed::Command => {}
             }
             ran += 1;
             world.begin_frame();
             let next = run_command(session, framer.args(&input.bytes), &limits, &mut world);
-            if next == Next::Postponed {
+            if next == AfterCommand::Postponed {
                 break After::Postponed;
             }
-            midway = next == Next::Again;
+            midway = next == AfterCommand::Again;
             if midway {
                 break After::Behind;
             }
             framer.consume(&mut input.bytes);
             match next {
-                Next::Done | Next::Waiting => {}
-                Next::Again | Next::Postponed => unreachable!("left above"),
-                Next::CloseAfterReply => {
+                AfterCommand::Done | AfterCommand::Waiting => {}
+                AfterCommand::Again | AfterCommand::Postponed => unreachable!("left above"),
+                AfterCommand::CloseAfterReply => {
                     world.end_frame();
                     break After::Closing;
                 }
@@ -267,7 +267,7 @@ fn run_command(
     framed: Args<'_>,
     limits: &FrameLimits,
     world: &mut ClientWorld<'_>,
-) -> Next {
+) -> AfterCommand {
     if framed.len() > ARGUMENTS_MAX {
         let name = framed.get(0).and_then(Arg::bytes).unwrap_or_default();
         return session.refuse_many(name, framed.len(), world);
@@ -295,7 +295,7 @@ fn run_command(
 /// Why a client's commands stopped running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum After {
-    /// There is none left, or the client waits.
+    /// No request is left, or the client waits.
     Idle,
     /// Its share of the turn is used up.
     Behind,
@@ -303,7 +303,6 @@ enum After {
     Postponed,
     /// It must read its replies first.
     Held,
-    /// It gets its replies and is closed.
     Closing,
     /// It is closed at once.
     Gone,

@@ -1,10 +1,9 @@
 //! Spans in which the process did nothing: a suspended machine, swap, SIGSTOP, or work that took long.
 //!
-//! Who held a lease then may have answered in time, and the answer lies in the socket. So such a span is
-//! a stall: leases that would have ended in it are extended by what was left of them when the process was
-//! last seen at work, and until all that had arrived by its end has been heard no lease ends. Jobs fall
-//! due as ever, but are not handed to waiters before what had arrived has run: a CANCEL of a timer that
-//! fell due meanwhile may be among it.
+//! A client that held a lease then may have answered in time, and the answer is in the socket. So such a span is a
+//! stall: leases that would have ended in it are extended by the time they had left when the process was last seen at
+//! work, and until everything that had arrived by its end has been processed no lease ends. Jobs fall due as usual, but
+//! are not handed to waiters before that input has run: a CANCEL of a timer that fell due meanwhile may be among it.
 
 use crate::limits::{BACKLOG_MS_MAX, SOCKETS_LISTED_AT_ONCE};
 use crate::server::connection::client::Client;
@@ -12,7 +11,7 @@ use crate::server::turn::Turns;
 use crate::time::Micros;
 use std::collections::{HashMap, HashSet};
 
-/// What has arrived while the process stood still and was not heard yet.
+/// Input that arrived while the process stood still and was not processed yet.
 #[derive(Debug)]
 pub struct Backlog {
     /// Not longer than this; monotonic, µs.
@@ -25,8 +24,8 @@ pub struct Backlog {
     deferral: Option<Deferral>,
 }
 
-/// What is to run before waiters are served: what was there by the first looks, and no more. Leases may be
-/// longer, but a client that sends without end must not keep jobs from those who wait.
+/// The input to run before waiters are served: the bytes found by the first reads, and no more. Leases may be longer,
+/// but a client that sends without end must not keep jobs from waiting clients.
 #[derive(Debug)]
 struct Deferral {
     begun_us: u64,
@@ -73,7 +72,7 @@ impl Turns {
         }
     }
 
-    /// After commands ran: who was read to the end has been heard.
+    /// After commands ran: clients read to the end have been processed.
     pub(in crate::server) fn end_backlog(&mut self) {
         let Some(backlog) = &mut self.backlog else { return };
         let clients = &mut self.clients;
@@ -111,7 +110,6 @@ impl Turns {
         }
     }
 
-    /// The turn is over.
     pub(in crate::server) fn note_turn_ended(&mut self) {
         let ended_us = self.core.clock.timer.mono_us();
         let next_us = if self.is_behind() { ended_us } else { self.wake_by_us() };
@@ -120,8 +118,8 @@ impl Turns {
 }
 
 impl Client {
-    /// Whether something of what it has sent may be still to come. Whoever waits, or reads no replies, goes
-    /// on when that is over, and does not count.
+    /// Whether input may still be outstanding. A client that waits, or does not read its replies, goes on when that is
+    /// over, and does not count.
     fn is_unheard(&self) -> bool {
         self.socket.behind || (self.socket.listed && self.socket.wants_reading())
     }

@@ -1,7 +1,7 @@
 //! A leader that is stopped goes when another one leads: no time is lost until that is elected.
 //!
-//! It has ceased to lead before its own vote for the next one is durable and sent, and without that vote there may be no
-//! majority. So it stays until it knows who leads; where nobody does, until the others would elect one without it.
+//! It has stopped leading before its own vote for the next leader is durable and sent, and without that vote there may
+//! be no majority. So it stays until it knows the new leader; without one, until the others would elect one without it.
 
 use crate::limits::{HAND_OVER_MS_EACH, HAND_OVER_MS_MAX};
 use crate::server::turn::Turns;
@@ -33,14 +33,14 @@ impl Succession {
         self.has_led && (leads || !is_led) && now_us < self.until_us
     }
 
-    /// When it is to be looked at again, at the latest.
+    /// The latest time for the next check.
     pub fn wake_by_us(&self) -> u64 {
         if self.leads { self.until_us.min(self.ask_us) } else { self.until_us }
     }
 }
 
 impl Turns {
-    /// Goes on with it, between two turns; whether it is to be called again. Its last facts are committed first.
+    /// Continues it, between two turns; returns whether to call it again. Its last facts are committed first.
     pub(in crate::server) fn stays_for(&mut self, succession: &mut Succession) -> bool {
         let now_us = self.core.clock.timer.mono_us();
         let Some(node) = self.core.durability.replicated() else { return false };
@@ -51,7 +51,7 @@ impl Turns {
             return false;
         }
         if leads && now_us >= succession.ask_us {
-            // Who was asked may have just started, and not be elected; the next one may.
+            // The chosen node may have just started, and not be elected; the next one may.
             let is_committed = self.core.durability.is_committed();
             let after_ms = if is_committed { HAND_OVER_MS_EACH } else { 1 };
             succession.ask_us = now_us + after_ms * 1_000;
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(succession.wake_by_us(), last);
         assert!(succession.stays(last - 1, false, false, E));
         assert!(!succession.stays(last, false, false, E));
-        // Nor than it takes to find somebody.
+        // Nor longer than finding one takes.
         let mut succession = Succession::begin(0);
         assert!(succession.stays(HAND_OVER_MS_MAX * 1_000 - 1, true, false, E));
         assert!(succession.stays(HAND_OVER_MS_MAX * 1_000 - 1, false, false, E));

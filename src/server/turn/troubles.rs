@@ -1,19 +1,19 @@
-//! Troubles of a node that last: what the log is told of them, and which connections end, so that their clients look for
-//! a node that can answer.
+//! Persistent troubles of a node: their log lines, and which connections are closed, so that their clients look for a
+//! node that can answer.
 
-use crate::cluster::health::Why;
+use crate::cluster::timing::health::Why;
 use crate::command::table::Face;
 use crate::config::options::Name;
-use crate::journal::dump::written;
+use crate::journal::offline::dump::written;
 use crate::limits::{LEADERLESS_LOG_US, TICK_US};
 use crate::observe::cluster::{ClusterView, NodeView, RaftRole};
 use crate::observe::health::{self, seconds};
+use crate::server::observe::lasting::{Lasting, Say};
 use crate::server::turn::Turns;
-use crate::server::watch::lasting::{Lasting, Say};
 use crate::time::Micros;
 use std::path::Path;
 
-/// What is kept of them. Instants are of the monotonic clock, µs.
+/// The state of troubles. Instants are of the monotonic clock, µs.
 #[derive(Debug, Default)]
 pub struct Troubles {
     /// Since when no leader is known here.
@@ -40,7 +40,7 @@ impl Troubles {
         self.let_go_us.is_some()
     }
 
-    /// Whether clients that wait are to be closed, as nothing has been committed since `stuck_us` at the latest: at once, and
+    /// Whether to close waiting clients, as nothing has been committed since `stuck_us` at the latest: at once, and
     /// each second those that have come since.
     fn lets_go(&mut self, now_us: u64, stuck_us: Option<u64>) -> bool {
         if stuck_us.is_none_or(|stuck_us| now_us < stuck_us) {
@@ -62,7 +62,7 @@ impl Turns {
         self.log_sick();
         let now_us = self.core.clock.mono_us;
         let election_us = self.core.view.as_ref().map_or(u64::MAX / 2, |view| view.election_us);
-        // Those that were refused only: whoever reads what there is may stay.
+        // Only clients that were refused: those that only read may stay.
         if self.troubles.leaderless_us(now_us).is_some_and(|us| us >= 2 * election_us) {
             self.close_those(|_, (_, client)| {
                 client.session.seeks_leader() && client.session.face() == Face::Data
@@ -70,8 +70,9 @@ impl Turns {
         }
     }
 
-    /// Closes clients that wait, for jobs, for the journal or for messages, once a leader has committed nothing for too long:
-    /// another node may lead, and if not they come back. They are told nothing: that would wait behind what is not committed.
+    /// Closes clients that wait, for jobs, for the journal or for messages, once a leader has committed nothing for too
+    /// long: another node may lead, and if not they come back. They get no reply: it would wait behind facts that are
+    /// not committed.
     pub(super) fn let_go(&mut self) {
         let now_us = self.core.clock.mono_us;
         let stuck_us = self.core.durability.stuck_us();
@@ -126,7 +127,7 @@ impl Turns {
                 let what = health::told(why, &view.health);
                 let then = match leads {
                     true => "another node is asked to lead",
-                    false => "it does not lead while another node can",
+                    false => "it does not lead as long as another node can",
                 };
                 let remedy = health::remedy(why);
                 tracing::warn!(
@@ -135,12 +136,14 @@ impl Turns {
                     seconds(us)
                 );
             }
-            Some(Say::Over(us)) => tracing::info!("this node is well again, after {}", seconds(us)),
+            Some(Say::Over(us)) => {
+                tracing::info!("this node is healthy again, after {}", seconds(us))
+            }
             None => {}
         }
     }
 
-    /// When it was so long ago, by the wall clock.
+    /// The wall-clock time that long ago.
     fn since(&self, us: u64) -> String {
         let at = written(Micros(self.core.clock.timer.reading().wall_us.saturating_sub(us)));
         // To the second.
@@ -148,11 +151,11 @@ impl Turns {
     }
 }
 
-/// What the log tells where no leader is known: since when, which nodes are missing, and what to do.
+/// The log line when no leader is known: since when, which nodes are missing, and what to do.
 fn leaderless(view: &ClusterView, since: &str, for_us: u64, dir: &str) -> String {
     let what = match view.role == RaftRole::Leader {
-        true => "this node was elected, and a majority of the voters does not answer",
-        false => "no node leads",
+        true => "this node was elected, but a majority of the voters does not answer",
+        false => "there is no leader",
     };
     let lasted = seconds(for_us);
     let begins = format!(
@@ -168,8 +171,8 @@ fn leaderless(view: &ClusterView, since: &str, for_us: u64, dir: &str) -> String
     if 2 * here.len() > count {
         let here = list(&here, |node| node.name.clone());
         return format!(
-            "{begins} {here} are connected, a majority of the {count} voters, and none of them was elected: their logs \
-             and DELAY.CLUSTER say why"
+            "{begins} {here} are connected, a majority of the {count} voters, but none of them was elected: see \
+             their logs and DELAY.CLUSTER"
         );
     }
     let away = list(&away, |node| format!("{} at {}", node.name, node.peer));
@@ -177,8 +180,9 @@ fn leaderless(view: &ClusterView, since: &str, for_us: u64, dir: &str) -> String
     let peer = own.map_or("HOST:PORT".to_owned(), |node| node.peer.to_string());
     let name = &view.name;
     format!(
-        "{begins} {} of {count} voters are here, {} are needed; missing: {away}. Start them, or mend the network between \
-         them. Only if the disks of a majority are lost for good, stop this node and begin a new cluster with what it has: \
+        "{begins} {} of {count} voters are online, {} are needed; missing: {away}. Start them, or repair the network \
+         between them. Only if a majority of disks is lost for good, stop this node and begin a new cluster with its \
+         data: \
          delayd cluster recover {dir} --cluster-node {name} --cluster-nodes {name}={peer} --i-accept-losses (it asks \
          before it changes anything; with --yes it does not)",
         here.len(),
@@ -189,12 +193,12 @@ fn leaderless(view: &ClusterView, since: &str, for_us: u64, dir: &str) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::directory::Node;
-    use crate::cluster::names::{self, Address};
+    use crate::cluster::members::directory::Node;
+    use crate::cluster::members::names::{self, Address};
 
     const S: u64 = 1_000_000;
 
-    /// Of n1 of three, of which these are connected.
+    /// For n1 of three nodes, with these connected.
     fn view(connected: [bool; 3]) -> ClusterView {
         let address = |port| Address::new("10.0.0.1", port).expect("an address");
         let name = names::Name::new("n1").expect("a name");
@@ -224,8 +228,8 @@ mod tests {
         let text = |connected| leaderless(&view(connected), "noon", 12_340_000, "/var/lib/delayd");
         let alone = text([true, false, false]);
         for part in [
-            "no node leads, for 12.3 s, since noon: ",
-            "1 of 3 voters are here, 2 are needed; missing: n2 at 10.0.0.1:19249, n3 at 10.0.0.1:19250.",
+            "there is no leader, for 12.3 s, since noon: ",
+            "1 of 3 voters are online, 2 are needed; missing: n2 at 10.0.0.1:19249, n3 at 10.0.0.1:19250.",
             "delayd cluster recover /var/lib/delayd --cluster-node n1 --cluster-nodes n1=10.0.0.1:19248 --i-accept-losses",
             "--yes",
         ] {
@@ -237,7 +241,7 @@ mod tests {
         assert!(!two.contains("recover"), "{two}");
         let elected = ClusterView { role: RaftRole::Leader, ..view([true, false, false]) };
         let elected = leaderless(&elected, "noon", S, "d");
-        assert!(elected.starts_with("this node was elected, and a majority"), "{elected}");
+        assert!(elected.starts_with("this node was elected, but a majority"), "{elected}");
     }
 
     #[test]

@@ -1,21 +1,19 @@
 //! The loop around the turns: what wakes it, and how it ends.
 
-use crate::console::serve::Serving;
+use crate::console::http::listen::Serving;
 use crate::limits::{SHUTDOWN_MS_MAX, TICK_US};
 use crate::server::clock::timer::{self, Alarm, StepWatch};
 use crate::server::connection::listen::{Door, Listener};
 use crate::server::connection::wake::Notifier;
+use crate::server::observe::console_link::ConsoleLink;
 use crate::server::turn::Turns;
 use crate::server::turn::succession::Succession;
-use crate::server::watch::console_link::ConsoleLink;
-use crate::server::watch::http::Http;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::signal::unix::Signal;
 
-/// What the loop waits for.
 pub struct Loop {
     turns: Turns,
     listeners: Vec<Door>,
@@ -34,17 +32,15 @@ pub struct Loop {
 
 /// Signals that the process listens to; none in a test.
 #[derive(Debug, Default)]
-#[allow(missing_docs, reason = "each is what it does")]
 pub struct Signals {
     pub stop: Vec<Signal>,
     pub reload: Option<Signal>,
 }
 
-/// What runs beside the loop on threads of its own, and ends with it.
+/// Threads that run alongside the loop, and end with it.
 #[derive(Debug, Default)]
-#[allow(missing_docs, reason = "each is what its type says")]
 pub struct Beside {
-    pub http: Option<Http>,
+    pub http: Option<Serving>,
     pub console: Option<Serving>,
     pub console_link: Option<ConsoleLink>,
 }
@@ -73,6 +69,8 @@ impl Loop {
 
     /// Runs turns until a stop is asked for.
     pub async fn run(mut self) -> io::Result<()> {
+        // Without a journal there may be nothing to wake the loop for a second.
+        self.turns.report_standing();
         while self.stops == 0 {
             self.wait().await?;
             self.turns.turn()?;
@@ -87,7 +85,7 @@ impl Loop {
 
     /// Finishes what is half done and sees the last replies out, within bounds.
     async fn drain(mut self) -> io::Result<()> {
-        tracing::info!("stopping: no new commands are taken");
+        tracing::info!("stopping: no new commands are accepted");
         self.listeners.clear();
         self.turns.drain();
         // There may be nothing to drain, and no turn any more.
@@ -123,7 +121,7 @@ impl Loop {
     /// No longer than until then; monotonic, µs.
     async fn wait_by(&mut self, by_us: u64) -> io::Result<()> {
         if self.turns.is_behind() {
-            // Sockets get their chance all the same: the driver is asked without waiting.
+            // Sockets still get their chance: the driver is polled without waiting.
             tokio::task::yield_now().await;
         } else {
             self.alarm.wake_by(self.turns.wake_by_us().min(by_us))?;
@@ -136,6 +134,9 @@ impl Loop {
     fn poll_woken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let notified = self.notifier.take(&mut self.woken, cx.waker());
         self.stops += u32::from(notified.stop);
+        if notified.stop_once {
+            self.stops = self.stops.max(1);
+        }
         self.turns.woken(&mut self.woken);
         self.accept(cx);
         let pending = self.alarm.poll_rung(cx)?.is_ready();
@@ -174,7 +175,7 @@ impl Loop {
                     Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {
                     }
                     Poll::Ready(Err(error)) => {
-                        tracing::warn!(%error, "no connection can be accepted for a second");
+                        tracing::warn!(%error, "accepting connections pauses for a second");
                         self.accept_from_us = now_us + TICK_US;
                         return;
                     }

@@ -1,4 +1,4 @@
-//! ACL LOG: what was denied of late, to whom.
+//! ACL LOG: recent denials, and their users.
 
 use crate::limits::{ACL_LOG_GROUP_ENTRIES, ACL_LOG_GROUP_MS, ACL_LOG_TEXT_BYTES_MAX};
 use crate::words::words;
@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 words! {
     /// Why something was denied.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    #[allow(missing_docs, reason = "what has no words here is what its name says")]
     pub enum Reason {
         Command = "command",
         Key = "key",
@@ -30,8 +29,7 @@ words! {
 
 /// One thing that was denied.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub struct Entry {
+pub struct DeniedEntry {
     /// Its number, never used twice.
     pub id: u64,
     /// How often it was denied.
@@ -48,16 +46,16 @@ pub struct Entry {
     pub updated_ms: u64,
 }
 
-impl Entry {
-    /// What is denied now, for the first time; `client` is its line of CLIENT LIST.
+impl DeniedEntry {
+    /// A new kind of denial; `client` is its line of CLIENT LIST.
     pub fn new(
         (reason, object): (Reason, &[u8]),
         context: Context,
         user: &[u8],
         client: String,
         now_ms: u64,
-    ) -> Entry {
-        Entry {
+    ) -> DeniedEntry {
+        DeniedEntry {
             id: 0,
             count: 1,
             reason,
@@ -70,17 +68,17 @@ impl Entry {
         }
     }
 
-    /// What it takes in memory, about.
+    /// Its approximate memory.
     fn bytes(&self) -> usize {
         let texts = self.object.capacity() + self.user.capacity() + self.client.capacity();
-        size_of::<Entry>() + texts
+        size_of::<DeniedEntry>() + texts
     }
 }
 
 /// The newest entries, newest first.
 #[derive(Debug, Default)]
 pub struct DenialLog {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<DeniedEntry>,
     bytes: usize,
     next_id: u64,
 }
@@ -88,12 +86,12 @@ pub struct DenialLog {
 impl DenialLog {
     /// Notes that something was denied now; what is the same as one of the newest is counted there.
     /// The oldest beyond `len_max` entries and `bytes_max` leave.
-    pub fn add(&mut self, mut entry: Entry, len_max: usize, bytes_max: usize) {
+    pub fn add(&mut self, mut entry: DeniedEntry, len_max: usize, bytes_max: usize) {
         for text in [&mut entry.object, &mut entry.user] {
             text.truncate(ACL_LOG_TEXT_BYTES_MAX);
             text.shrink_to_fit();
         }
-        let same = |old: &Entry| {
+        let same = |old: &DeniedEntry| {
             let what = (old.reason, old.context) == (entry.reason, entry.context);
             let whose = (&old.object, &old.user) == (&entry.object, &entry.user);
             what && whose && entry.updated_ms.saturating_sub(old.updated_ms) <= ACL_LOG_GROUP_MS
@@ -119,7 +117,7 @@ impl DenialLog {
     }
 
     /// The newest `count` entries, newest first.
-    pub fn newest(&self, count: usize) -> impl ExactSizeIterator<Item = &Entry> {
+    pub fn newest(&self, count: usize) -> impl ExactSizeIterator<Item = &DeniedEntry> {
         self.entries.iter().take(count)
     }
 
@@ -131,7 +129,6 @@ impl DenialLog {
 
 /// How often something was denied, for INFO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Denials {
     pub auth: u64,
     pub commands: u64,
@@ -140,7 +137,6 @@ pub struct Denials {
 }
 
 impl Denials {
-    /// Counts one.
     pub fn count(&mut self, reason: Reason) {
         *match reason {
             Reason::Command => &mut self.commands,
@@ -161,7 +157,11 @@ mod tests {
         let denied = |number: u64, log: &mut DenialLog, len_max, bytes_max| {
             let (object, line) = (format!("{number:04}").repeat(250), "x".repeat(400));
             let what = (Reason::Key, object.as_bytes());
-            log.add(Entry::new(what, Context::TopLevel, b"u", line, number), len_max, bytes_max);
+            log.add(
+                DeniedEntry::new(what, Context::TopLevel, b"u", line, number),
+                len_max,
+                bytes_max,
+            );
         };
         (0..100).for_each(|number| denied(number, &mut log, 10, usize::MAX));
         assert_eq!(
@@ -169,12 +169,12 @@ mod tests {
             [99, 98, 97, 96, 95, 94, 93, 92, 91, 90]
         );
         (0..1_000).for_each(|number| denied(number, &mut log, 1_000, 20_000));
-        let kept: usize = log.newest(1_000).map(Entry::bytes).sum();
+        let kept: usize = log.newest(1_000).map(DeniedEntry::bytes).sum();
         assert!(log.bytes == kept && kept <= 20_000 && kept > 18_000, "{kept}, {}", log.bytes);
         // The same again is one entry, counted once.
         (0..9).for_each(|_| denied(5, &mut log, 1_000, usize::MAX));
         assert_eq!(log.newest(1).next().unwrap().count, 9);
-        assert_eq!(log.bytes, log.newest(1_000).map(Entry::bytes).sum::<usize>());
+        assert_eq!(log.bytes, log.newest(1_000).map(DeniedEntry::bytes).sum::<usize>());
         log.clear();
         assert_eq!(log.bytes, 0);
     }

@@ -1,12 +1,11 @@
 //! Users and what they may do, with Redis's rules, texts and files: pure state and decisions. The
 //! server reads and writes the ACL file; a session asks for each command.
 //!
-//! A connection keeps its user ([`User`]); when users change, each connection is handed its user
-//! anew. So a command of a user that may do everything costs one branch, and one of any other user
-//! the test of a bit and a comparison of each key with its patterns.
+//! A connection keeps its user ([`User`]); when users change, each connection gets its user again.
+//! So a command of a user that may do everything costs one branch, and one of any other user the
+//! test of a bit and a comparison of each key with its patterns.
 
 pub mod log;
-pub mod password;
 pub mod rights;
 pub mod rule;
 pub mod selector;
@@ -15,13 +14,13 @@ pub mod user;
 pub use user::User;
 
 use crate::limits::{ACL_USERS_MAX, NAME_BYTES_MAX, PASSWORD_BYTES_MAX};
-use log::{DenialLog, Denials, Entry};
-use password::Hash;
-use rule::{Refused, Why};
+use crate::session::acl::user::Hash;
+use log::{DenialLog, Denials, DeniedEntry};
+use rule::{RefusedRule, Why};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The user of connections that have not said who they are.
+/// The user of connections that have not logged in.
 pub const DEFAULT: &[u8] = b"default";
 
 /// All users.
@@ -35,7 +34,6 @@ pub struct Acl {
     pub log_len_max: usize,
     /// Bytes that it may take.
     pub log_bytes_max: usize,
-    /// What was denied of late.
     pub log: DenialLog,
     /// How often.
     pub denials: Denials,
@@ -58,18 +56,17 @@ impl Default for Acl {
 }
 
 impl Acl {
-    /// The user of connections that have not said who they are.
+    /// The user of connections that have not logged in.
     pub fn default_user(&self) -> &Arc<User> {
         &self.users[DEFAULT]
     }
 
-    /// Whether a connection must say who it is before it may do anything.
+    /// Whether a connection must log in before it may do anything.
     pub fn needs_password(&self) -> bool {
         let user = self.default_user();
         !user.has_no_password() || !user.is_enabled()
     }
 
-    /// The user of this name.
     pub fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
         self.users.get(name)
     }
@@ -95,20 +92,20 @@ impl Acl {
         }
     }
 
-    /// ACL SETUSER: applies rules to a user, which is made if there is none; all of them or none.
-    pub fn set_user(&mut self, name: &[u8], rules: &[&[u8]]) -> Result<(), Refused> {
+    /// ACL SETUSER: applies rules to a user, which is created if necessary; all of them or none.
+    pub fn set_user(&mut self, name: &[u8], rules: &[&[u8]]) -> Result<(), RefusedRule> {
         let user = self.user_with(name, rules)?;
         self.put(user);
         Ok(())
     }
 
-    /// What [`Acl::set_user`] would make of a user.
-    pub fn user_with(&self, name: &[u8], rules: &[&[u8]]) -> Result<User, Refused> {
+    /// The result of [`Acl::set_user`].
+    pub fn user_with(&self, name: &[u8], rules: &[&[u8]]) -> Result<User, RefusedRule> {
         check_name(name)?;
         let mut user = match self.users.get(name) {
             Some(user) => User::clone(user).with_channels_of(self.all_channels),
             None if self.users.len() >= ACL_USERS_MAX => {
-                return Err(Refused::new(name, Why::TooMany));
+                return Err(RefusedRule::new(name, Why::TooMany));
             }
             None => User::new(name, self.all_channels),
         };
@@ -116,13 +113,13 @@ impl Acl {
         Ok(user)
     }
 
-    /// Removes a user; false if there is none. The default user cannot be removed.
+    /// Removes a user; false if it does not exist. The default user cannot be removed.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         name != DEFAULT && self.users.remove(name).is_some()
     }
 
     /// Counts and logs that something was denied.
-    pub fn note(&mut self, entry: Entry) {
+    pub fn note(&mut self, entry: DeniedEntry) {
         self.denials.count(entry.reason);
         self.log.add(entry, self.log_len_max, self.log_bytes_max);
     }
@@ -196,12 +193,12 @@ impl Acl {
     }
 
     /// A user as a file declares it: all of it is said there.
-    pub fn declare(&mut self, name: &[u8], rules: &[&[u8]]) -> Result<(), Refused> {
+    pub fn declare(&mut self, name: &[u8], rules: &[&[u8]]) -> Result<(), RefusedRule> {
         check_name(name)?;
         let mut user = User::new(name, self.all_channels);
         user.apply(rules)?;
         if self.users.len() >= ACL_USERS_MAX && !self.users.contains_key(name) {
-            return Err(Refused::new(name, Why::TooMany));
+            return Err(RefusedRule::new(name, Why::TooMany));
         }
         self.put(user);
         Ok(())
@@ -215,15 +212,15 @@ impl Acl {
     }
 }
 
-/// The error for a user that stands in a file twice.
+/// The error for a user that is in a file twice.
 pub fn duplicate(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name);
     format!("Duplicate user '{name}' found. A user can only be defined once in config files")
 }
 
-fn check_name(name: &[u8]) -> Result<(), Refused> {
+fn check_name(name: &[u8]) -> Result<(), RefusedRule> {
     if name.len() > NAME_BYTES_MAX {
-        return Err(Refused::new(b"", Why::LongName));
+        return Err(RefusedRule::new(b"", Why::LongName));
     }
-    selector::plain(name).map(|_| ()).map_err(|_| Refused::new(name, Why::Name))
+    selector::plain(name).map(|_| ()).map_err(|_| RefusedRule::new(name, Why::Name))
 }

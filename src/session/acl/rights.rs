@@ -22,7 +22,7 @@ static NUMBERS: LazyLock<HashMap<usize, usize, ahash::RandomState>> = LazyLock::
 
 /// The commands that a selector allows.
 ///
-/// Rules apply in the order in which they are given, so the order is kept, but for a rule that a
+/// Rules apply in the order in which they are given, so the order is kept, except for a rule that a
 /// later one makes void: `+get -get` is `-get`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rights {
@@ -53,8 +53,8 @@ impl Rights {
         self.all && self.bits == [u64::MAX; WORDS]
     }
 
-    /// Whether `spec` may be called with `args`, which begin with its name. What is needed to say who
-    /// one is (AUTH, HELLO, QUIT, RESET) is always allowed. Costs a look-up and a test of a bit.
+    /// Whether `spec` may be called with `args`, which begin with its name. The commands for logging in (AUTH, HELLO,
+    /// QUIT, RESET) are always allowed. Costs a look-up and a test of a bit.
     pub fn allows(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
         let number = number_of(spec);
         if self.has(number) || spec.has(Flag::NoAuth) {

@@ -5,16 +5,13 @@ use std::fmt;
 
 /// A rule that was refused. Nothing of the user was changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub struct Refused {
+pub struct RefusedRule {
     /// The rule; what may be a password is hidden.
     pub rule: String,
     pub why: Why,
 }
 
-/// What is wrong with a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the text of each says it")]
 pub enum Why {
     #[error("Syntax error")]
     Syntax,
@@ -52,14 +49,14 @@ pub enum Why {
     TooMany,
 }
 
-impl Refused {
+impl RefusedRule {
     /// `rule` was refused; a password in it, or what was meant to be one, is not repeated.
-    pub fn new(rule: &[u8], why: Why) -> Refused {
+    pub fn new(rule: &[u8], why: Why) -> RefusedRule {
         let rule = match rule.first() {
             Some(kind @ (b'>' | b'<' | b'#' | b'!')) => format!("{}(redacted)", char::from(*kind)),
             _ => String::from_utf8_lossy(&rule[..rule.len().min(128)]).into_owned(),
         };
-        Refused { rule, why }
+        RefusedRule { rule, why }
     }
 
     /// The error of ACL SETUSER, without its class.
@@ -78,8 +75,8 @@ impl Why {
     }
 }
 
-impl fmt::Display for Refused {
-    /// As it stands in the error of a line of a file.
+impl fmt::Display for RefusedRule {
+    /// The rule as the error of a line of a file shows it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.why {
             Why::Unmatched => {

@@ -12,23 +12,22 @@ use crate::session::acl::rule::Why;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Selector {
     rights: Rights,
-    keys: Keys,
+    keys: KeyRights,
     channels: Channels,
 }
 
-/// What was missing, by how far the check came: the first is the command itself.
+/// The missing right, by the progress of the check: the first is the command itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Denied {
     Command,
-    /// The key that stands at this argument.
+    /// The key at this argument.
     Key(usize),
-    /// The channel that stands at this argument.
+    /// The channel at this argument.
     Channel(usize),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Keys {
+enum KeyRights {
     All,
     Patterns(Vec<KeyPattern>),
 }
@@ -53,8 +52,8 @@ struct Need {
 }
 
 impl Need {
-    /// What the flags of Redis's key specifications stand for: `access` reads; `insert`, `delete` and
-    /// `update` write. To look at what is known of a key needs neither, but a pattern that names it.
+    /// The meaning of the flags of Redis's key specifications: `access` reads; `insert`, `delete` and `update` write.
+    /// Metadata of a key needs neither, but a pattern that matches it.
     fn of(access: Access) -> Need {
         let words = access.words();
         let writes = |word| matches!(word, &"insert" | &"delete" | &"update");
@@ -70,17 +69,17 @@ impl Selector {
     /// Nothing but, perhaps, all channels: `acl-pubsub-default`.
     pub fn none(all_channels: bool) -> Selector {
         let channels = if all_channels { Channels::All } else { Channels::Patterns(Vec::new()) };
-        Selector { rights: Rights::default(), keys: Keys::Patterns(Vec::new()), channels }
+        Selector { rights: Rights::default(), keys: KeyRights::Patterns(Vec::new()), channels }
     }
 
     /// Everything.
     pub fn all() -> Selector {
-        Selector { rights: Rights::all(), keys: Keys::All, channels: Channels::All }
+        Selector { rights: Rights::all(), keys: KeyRights::All, channels: Channels::All }
     }
 
     /// Whether nothing is denied.
     pub fn is_all(&self) -> bool {
-        self.rights.is_all() && self.keys == Keys::All && self.channels == Channels::All
+        self.rights.is_all() && self.keys == KeyRights::All && self.channels == Channels::All
     }
 
     /// Whether the command may run; `args` begin with its name.
@@ -88,7 +87,7 @@ impl Selector {
         if !self.rights.allows(spec, args) {
             return Err(Denied::Command);
         }
-        if let Keys::Patterns(patterns) = &self.keys
+        if let KeyRights::Patterns(patterns) = &self.keys
             && let Some(keys) = spec.find_keys(args)
         {
             for (nth, at) in keys.enumerate() {
@@ -114,19 +113,17 @@ impl Selector {
         self.rights.allows(spec, args)
     }
 
-    /// Whether it gives all commands for operators.
     pub fn gives_admin(&self) -> bool {
         self.rights.is_all() || self.rights.have_category("admin")
     }
 
     /// Globs of the queues that can be read; none if all can.
     pub fn readable(&self) -> Option<impl Iterator<Item = &[u8]>> {
-        let Keys::Patterns(patterns) = &self.keys else { return None };
+        let KeyRights::Patterns(patterns) = &self.keys else { return None };
         let readable = patterns.iter().filter(|key| key.need.read);
         Some(readable.map(|key| key.pattern.as_slice()))
     }
 
-    /// Whether it gives every channel.
     pub fn has_all_channels(&self) -> bool {
         self.channels == Channels::All
     }
@@ -145,8 +142,8 @@ impl Selector {
     /// `&pattern`, `resetchannels`, `allcommands`, `nocommands`, and those of [`Rights::apply`].
     pub fn apply(&mut self, rule: &[u8]) -> Result<(), Why> {
         match rule.to_ascii_lowercase().as_slice() {
-            b"allkeys" | b"~*" => self.keys = Keys::All,
-            b"resetkeys" => self.keys = Keys::Patterns(Vec::new()),
+            b"allkeys" | b"~*" => self.keys = KeyRights::All,
+            b"resetkeys" => self.keys = KeyRights::Patterns(Vec::new()),
             b"allchannels" | b"&*" => self.channels = Channels::All,
             b"resetchannels" => self.channels = Channels::Patterns(Vec::new()),
             b"allcommands" => self.rights = Rights::all(),
@@ -158,7 +155,7 @@ impl Selector {
 
     /// The key patterns as rules, parted by blanks.
     pub fn describe_keys(&self) -> Vec<u8> {
-        let Keys::Patterns(patterns) = &self.keys else { return b"~*".to_vec() };
+        let KeyRights::Patterns(patterns) = &self.keys else { return b"~*".to_vec() };
         let rule = |key: &KeyPattern| {
             let kind: &[u8] = match (key.need.read, key.need.write) {
                 (true, false) => b"%R~",
@@ -238,7 +235,7 @@ impl Selector {
     }
 
     fn add_key(&mut self, pattern: &[u8], need: Need) -> Result<(), Why> {
-        let Keys::Patterns(patterns) = &mut self.keys else { return Err(Why::AllKeys) };
+        let KeyRights::Patterns(patterns) = &mut self.keys else { return Err(Why::AllKeys) };
         let pattern = plain(pattern)?;
         let given = match patterns.iter_mut().find(|known| known.pattern == pattern) {
             Some(known) => {
@@ -253,7 +250,7 @@ impl Selector {
         };
         // As `~*` is read.
         if pattern == b"*" && given.read && given.write {
-            self.keys = Keys::All;
+            self.keys = KeyRights::All;
         }
         Ok(())
     }

@@ -2,16 +2,16 @@
 
 use crate::command::{CommandSpec, table};
 use crate::limits::{ACL_USER_BYTES_MAX, PASSWORD_BYTES_MAX};
-use crate::session::acl::password::Hash;
-use crate::session::acl::rule::{Refused, Why};
+use crate::session::acl::rule::{RefusedRule, Why};
 use crate::session::acl::selector::{Denied, Selector};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use subtle::ConstantTimeEq;
 
-/// A user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     name: Vec<u8>,
     enabled: bool,
-    /// Any password is right.
     no_password: bool,
     /// A flag of Redis's for RESTORE, which there is not; kept for the ACL file.
     skip_sanitize: bool,
@@ -37,20 +37,18 @@ impl User {
         }
     }
 
-    /// The user of connections that have not said who they are, as a fresh server has it: it needs no
-    /// password and may do everything.
+    /// The user of connections that have not logged in, on a new server: it needs no password and may do everything.
     pub fn default_user() -> User {
         let mut user = User::new(b"default", false);
         (user.enabled, user.no_password, user.root) = (true, true, Selector::all());
         user
     }
 
-    /// The same, whose selectors begin with all channels from here on, or with none.
+    /// The same; from here on its selectors begin with all channels, or with none.
     pub fn with_channels_of(self, all_channels: bool) -> User {
         User { all_channels, ..self }
     }
 
-    /// Its name.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
@@ -60,7 +58,6 @@ impl User {
         self.enabled
     }
 
-    /// Whether any password is right.
     pub fn has_no_password(&self) -> bool {
         self.no_password
     }
@@ -106,7 +103,7 @@ impl User {
         Err(closest)
     }
 
-    /// Whether the command is ACL DRYRUN of this very user, which may ask that if it may ask who it is: it learns
+    /// Whether the command is ACL DRYRUN of this very user, which may run it if it may run ACL WHOAMI: it learns
     /// nothing that it could not try.
     fn tries_own_rights(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
         let who_am_i = [&b"ACL"[..], b"WHOAMI"];
@@ -144,19 +141,19 @@ impl User {
         gives(&self.root) || self.selectors.iter().any(gives)
     }
 
-    /// Applies rules in their order; a user for which one fails is to be thrown away. Selectors may
-    /// come as several words.
-    pub fn apply(&mut self, rules: &[&[u8]]) -> Result<(), Refused> {
+    /// Applies rules in their order; discard a user for which one fails. Selectors may come as
+    /// several words.
+    pub fn apply(&mut self, rules: &[&[u8]]) -> Result<(), RefusedRule> {
         for rule in merged(rules)? {
-            self.apply_one(&rule).map_err(|why| Refused::new(&rule, why))?;
+            self.apply_one(&rule).map_err(|why| RefusedRule::new(&rule, why))?;
         }
         match self.describe_rules().len() > ACL_USER_BYTES_MAX {
-            true => Err(Refused::new(b"", Why::TooLong)),
+            true => Err(RefusedRule::new(b"", Why::TooLong)),
             false => Ok(()),
         }
     }
 
-    /// `on`, `nopass` and their kin, as GETUSER shows them.
+    /// `on`, `nopass` and similar flags, as GETUSER shows them.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.enabled { "on" } else { "off" }];
         if self.no_password {
@@ -168,17 +165,16 @@ impl User {
         flags
     }
 
-    /// What is kept of its passwords.
     pub fn passwords(&self) -> &[Hash] {
         &self.passwords
     }
 
-    /// What it may do outside of parentheses.
+    /// The rights outside of parentheses.
     pub fn root(&self) -> &Selector {
         &self.root
     }
 
-    /// What it may do besides.
+    /// Additional rights.
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors
     }
@@ -252,7 +248,7 @@ impl User {
 }
 
 /// Words from one that begins with a parenthesis up to one that ends with it are one rule.
-fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, Refused> {
+fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, RefusedRule> {
     let mut merged: Vec<Vec<u8>> = Vec::with_capacity(rules.len());
     let mut open: Option<&[u8]> = None;
     for rule in rules {
@@ -270,7 +266,52 @@ fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, Refused> {
         };
     }
     match open {
-        Some(first) => Err(Refused::new(first, Why::Unmatched)),
+        Some(first) => Err(RefusedRule::new(first, Why::Unmatched)),
         None => Ok(merged),
+    }
+}
+
+// Passwords, which are only kept as SHA-256, as in Redis's ACL files.
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Hash([u8; 32]);
+
+impl Hash {
+    pub fn of(password: &[u8]) -> Hash {
+        Hash(Sha256::digest(password).into())
+    }
+
+    /// Reads 64 hexadecimal digits in lower case.
+    pub fn from_hex(text: &[u8]) -> Option<Hash> {
+        if text.len() != 64 {
+            return None;
+        }
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let mut hash = [0; 32];
+        for (byte, pair) in hash.iter_mut().zip(text.chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Some(Hash(hash))
+    }
+
+    /// As 64 hexadecimal digits in lower case.
+    pub fn hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Whether both are of the same password; the time it takes reveals nothing.
+    pub fn is(&self, other: &Hash) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl fmt::Debug for Hash {
+    /// Not the hash: weak passwords can be found from it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hash")
     }
 }

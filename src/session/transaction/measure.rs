@@ -1,23 +1,24 @@
-//! What commands that do not ask the engine may look at and answer in a transaction.
+//! The limits on commands in a transaction that do not ask the engine: how much they may read and
+//! reply.
 //!
-//! Those that only show something are run beforehand, with their reply thrown away: it is as long then.
-//! What commands before them may make it longer by is no more than what those say themselves.
+//! Commands that only show something are run beforehand, with their reply discarded: it is as long then. Commands
+//! before them can make it longer by no more than their own replies.
 
 use super::Parsed;
-use crate::command::spec::action::{Action, Clients, Connection, PubSub, Server, Users};
-use crate::engine::decide::whole::Needs;
+use crate::command::spec::action::{Action, Clients, Connection, PubSub, ServerRequest, Users};
+use crate::engine::decide::transaction::Needs;
 use crate::error::Error;
 use crate::limits::CHANNEL_BYTES_MAX;
 use crate::session::world::World;
-use crate::session::{Place, Session};
+use crate::session::{CommandPlace, Session};
 
 /// The reply to a command that answers a word, a number or an error, bytes.
 const SHORT_BYTES: u64 = 1024;
-/// What a byte that somebody sent may take where it is shown, as `\\xff`.
+/// The most that a client's byte may take when it is shown, as `\\xff`.
 const SHOWN_BYTES: u64 = 4;
 
 impl Session {
-    /// What those commands may look at and answer, all together. An error if that alone is too much.
+    /// How much those commands may read and reply, all together. An error if that alone is too much.
     pub(in crate::session) fn measure(
         &mut self,
         commands: &[Parsed<'_>],
@@ -32,7 +33,7 @@ impl Session {
             if let Action::Engine(_)
             | Action::AllQueues(_)
             | Action::Probe(..)
-            | Action::Server(Server::RandomQueue(_)) = action
+            | Action::Server(ServerRequest::RandomQueue(_)) = action
             {
                 continue;
             }
@@ -77,7 +78,7 @@ impl Session {
         self.measuring = true;
         self.mute(true, world);
         let before = world.replied_bytes(self.id);
-        self.act((command.spec, command.args), action.clone(), Place::InExec, world);
+        self.act((command.spec, command.args), action.clone(), CommandPlace::InExec, world);
         let bytes = world.replied_bytes(self.id) - before;
         self.mute(muted, world);
         self.measuring = false;
@@ -112,17 +113,17 @@ fn only_shows(action: &Action<'_>) -> bool {
         ),
         Action::Server(what) => matches!(
             what,
-            Server::ConfigGet(_)
-                | Server::Info(_)
-                | Server::SlowlogGet(_)
-                | Server::SlowlogLen
-                | Server::Latency(_)
-                | Server::MemoryStats
-                | Server::Fixed(_)
-                | Server::Time
-                | Server::LastSave
-                | Server::Role
-                | Server::ScanNothing
+            ServerRequest::ConfigGet(_)
+                | ServerRequest::Info(_)
+                | ServerRequest::SlowlogGet(_)
+                | ServerRequest::SlowlogLen
+                | ServerRequest::Latency(_)
+                | ServerRequest::MemoryStats
+                | ServerRequest::Fixed(_)
+                | ServerRequest::Time
+                | ServerRequest::LastSave
+                | ServerRequest::Role
+                | ServerRequest::ScanNothing
         ),
         _ => false,
     }

@@ -7,9 +7,9 @@ use delayd::engine::model::request::{Add, QueueName, Request, Reserve, Wait, Whe
 use delayd::engine::{Engine, Facts, Settings, Turn};
 use delayd::ids::{ClientId, Db, Index, Token};
 use delayd::journal::base::{BaseHead, BaseWriter};
-use delayd::journal::record::Kind;
+use delayd::journal::record::RecordKind;
 use delayd::journal::recovery::{Progress, Recovered, recover};
-use delayd::journal::{Disk, Entry, Log, LogOptions};
+use delayd::journal::{Disk, Log, LogOptions, SegmentEntry};
 use delayd::time::{Micros, Millis};
 use std::path::Path;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl Desk {
     }
 
     /// A batch without facts; durable and committed.
-    pub fn aside(&mut self, kind: Kind, body: &[u8]) {
+    pub fn aside(&mut self, kind: RecordKind, body: &[u8]) {
         self.append(kind, 0, body);
         self.log.sync().unwrap();
         self.log.commit(self.index);
@@ -115,7 +115,7 @@ impl Desk {
     pub fn propose(&mut self, fact: &Fact<'_>) {
         let mut facts = Facts::default();
         facts.push(fact);
-        self.append(Kind::Facts, 1, &facts.bytes);
+        self.append(RecordKind::Facts, 1, &facts.bytes);
     }
 
     /// Makes void what was proposed.
@@ -129,10 +129,12 @@ impl Desk {
         &mut self.log
     }
 
-    fn append(&mut self, kind: Kind, count: u32, body: &[u8]) {
+    fn append(&mut self, kind: RecordKind, count: u32, body: &[u8]) {
         let Desk { epoch, node, first, now, .. } = *self;
         let index = self.index.next();
-        self.log.append(&[Entry { kind, index, epoch, node, first, now, count, body }]).unwrap();
+        self.log
+            .append(&[SegmentEntry { kind, index, epoch, node, first, now, count, body }])
+            .unwrap();
         (self.index, self.first) = (index, first + u64::from(count));
     }
 
@@ -149,7 +151,7 @@ impl Desk {
         if facts.count == 0 {
             return;
         }
-        self.append(Kind::Facts, facts.count as u32, &facts.bytes);
+        self.append(RecordKind::Facts, facts.count as u32, &facts.bytes);
         self.log.sync().unwrap();
         if self.log.members().is_some() {
             self.log.commit(self.index);

@@ -10,8 +10,8 @@ use delayd::engine::model::request::{
     Add, Direction, Nack, Only, QueueName, Request, Reserve, Wait, When,
 };
 use delayd::ids::{ClientId, Db, PolicyNo, QueueNo};
-use delayd::journal::record::Kind;
-use delayd::journal::state::{Identity, Vote};
+use delayd::journal::record::RecordKind;
+use delayd::journal::record::raft_state::{LogIdentity, Vote};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -91,24 +91,24 @@ pub fn with_schedules(desk: &mut Desk) {
 /// two cuts, and an end that is not known to be committed.
 pub fn of_a_member(desk: &mut Desk) {
     let gone = |id| Fact::Deleted { queue: QueueNo(0), id };
-    let identity = Identity { cluster: 0xfeed << 100, node: 2, name: b"n2"[..].into() };
+    let identity = LogIdentity { cluster: 0xfeed << 100, node: 2, name: b"n2"[..].into() };
     desk.log().identify(identity).unwrap();
     desk.lead(1, 1);
-    desk.aside(Kind::Members, b"of 1");
+    desk.aside(RecordKind::Members, b"of 1");
     desk.add(add(mail(), b"first", 0));
     desk.log().vote(Vote { epoch: 2, node: 0 }).unwrap();
     desk.log().vote(Vote { epoch: 2, node: 2 }).unwrap();
     desk.lead(2, 2);
-    desk.aside(Kind::Blank, b"");
+    desk.aside(RecordKind::Blank, b"");
     desk.add(add(mail(), b"second", 0));
-    desk.aside(Kind::Members, b"of 1, 2 and 3");
+    desk.aside(RecordKind::Members, b"of 1, 2 and 3");
     // Nobody else had these.
     desk.propose(&gone(b"first"));
     desk.propose(&gone(b"second"));
     desk.log().vote(Vote { epoch: 3, node: 3 }).unwrap();
     desk.cut(2);
     desk.lead(3, 3);
-    desk.aside(Kind::Blank, b"");
+    desk.aside(RecordKind::Blank, b"");
     desk.roll();
     desk.add(add(mail(), b"third", 0));
     desk.base();
@@ -116,7 +116,7 @@ pub fn of_a_member(desk: &mut Desk) {
     desk.propose(&gone(b"third"));
     desk.cut(1);
     desk.lead(5, 1);
-    desk.aside(Kind::Blank, b"");
+    desk.aside(RecordKind::Blank, b"");
     desk.propose(&gone(b"fourth"));
     desk.log().vote(Vote { epoch: 6, node: 0 }).unwrap();
     desk.log().note_state().unwrap();

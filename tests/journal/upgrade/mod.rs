@@ -8,9 +8,9 @@ use crate::support::program::Folder;
 use delayd::engine::Settings;
 use delayd::ids::Index;
 use delayd::journal::Disk;
-use delayd::journal::dump::{Dump, Names};
+use delayd::journal::offline::dump::{Dump, DumpNames};
+use delayd::journal::record::raft_state::Vote;
 use delayd::journal::recovery::{Progress, Recovered, recover};
-use delayd::journal::state::Vote;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,51 +19,17 @@ use std::sync::Arc;
 
 /// Every word of a fact, and of an image.
 const FACTS: [&str; 31] = [
-    "queue_bound",
-    "queue_removed",
-    "queue_forgotten",
-    "policy_bound",
-    "policy_forgotten",
-    "flushed",
-    "added",
-    "due",
-    "leased",
-    "popped",
-    "unleased",
-    "unpopped",
-    "acked",
-    "nacked",
-    "extended",
-    "lease_over",
-    "deleted",
-    "expired",
-    "dropped",
-    "rescheduled",
-    "window_over",
-    "configured",
-    "paused",
-    "scheduled",
-    "unscheduled",
-    "occurred",
-    "passed",
-    "gave_way",
-    "schedule_paused",
-    "schedule_moved",
-    "ran",
+    "queue_bound", "queue_removed", "queue_forgotten", "policy_bound", "policy_forgotten",
+    "flushed", "added", "due", "leased", "popped", "unleased", "unpopped", "acked", "nacked",
+    "extended", "lease_over", "deleted", "expired", "dropped", "rescheduled", "window_over",
+    "configured", "paused", "scheduled", "unscheduled", "occurred", "passed", "gave_way",
+    "schedule_paused", "schedule_moved", "ran",
 ];
 /// ... and of a record that is no batch of facts.
 const RECORDS: [&str; 5] = ["blank", "cut", "members", "state", "vote"];
 const IMAGES: [&str; 10] = [
-    "begin",
-    "policy",
-    "queue",
-    "queue_more",
-    "job",
-    "window",
-    "schedule",
-    "schedule_totals",
-    "schedules",
-    "end",
+    "begin", "policy", "queue", "queue_more", "job", "window", "schedule", "schedule_totals",
+    "schedules", "end",
 ];
 
 fn kept() -> PathBuf {
@@ -126,7 +92,7 @@ fn text_of(engine: &mut delayd::engine::Engine, index: Index) -> String {
     engine.begin_base();
     while !engine.base_slice(100, 1_000) {}
     let images = std::mem::take(engine.base_output());
-    let mut dump = Dump::new(Vec::new(), Names::default());
+    let mut dump = Dump::new(Vec::new(), DumpNames::default());
     dump.images(index, &images).unwrap();
     let text = String::from_utf8(dump.into_output()).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();

@@ -1,7 +1,7 @@
 //! A run of the simulation during which base files are written, loaded and gone on from.
 
 use delayd::engine::model::fact::Fact;
-use delayd::engine::model::request::{Add, QueueName, Request, State, Taken, When};
+use delayd::engine::model::request::{Add, JobState, QueueName, Request, Taken, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db};
 use delayd::time::Micros;
@@ -269,7 +269,7 @@ impl History {
             .flat_map(|db| (0..options.queues.min(10)).map(move |number| (db, number)))
         {
             let queue = QueueName { db: Db(db), name: keep(format!("q{number}").as_bytes()) };
-            for state in [State::Delayed, State::Ready, State::Leased, State::Dead] {
+            for state in [JobState::Delayed, JobState::Ready, JobState::Leased, JobState::Dead] {
                 peeks.push(Request::Peek {
                     queue,
                     state: Some(state),

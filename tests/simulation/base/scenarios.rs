@@ -3,7 +3,7 @@
 use delayd::engine::model::fact::{Destination, Fact};
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Side};
-use delayd::engine::model::request::{Add, QueueName, Request, Reserve, State, Wait, When};
+use delayd::engine::model::request::{Add, JobState, QueueName, Request, Reserve, Wait, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::time::Micros;
@@ -187,9 +187,9 @@ fn an_orderly_shutdown_gives_attempts_back() {
     let view = desk.view(b"a");
     assert_eq!(
         (view.seen.state, view.attempt[0], view.deliveries),
-        (State::Ready, 0, [1, 0, 0, 1])
+        (JobState::Ready, 0, [1, 0, 0, 1])
     );
-    assert_eq!(desk.view(b"d").seen.state, State::Leased, "a lease that is not bound goes on");
+    assert_eq!(desk.view(b"d").seen.state, JobState::Leased, "a lease that is not bound goes on");
     // At its old place again, and no step towards its backoff.
     let mut loaded = desk.reloaded();
     loaded.engine.recovered();

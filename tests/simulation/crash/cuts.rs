@@ -10,11 +10,11 @@ use delayd::engine::model::request::{Add, QueueName, Request, When};
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Index};
 use delayd::journal::base::{BaseHead, BaseWriter};
-use delayd::journal::batch::EPOCH;
-use delayd::journal::record::Kind;
+use delayd::journal::record::RecordKind;
+use delayd::journal::record::entry::EPOCH;
+use delayd::journal::record::raft_state::Vote;
 use delayd::journal::recovery::{Progress, Recovered, recover};
-use delayd::journal::state::Vote;
-use delayd::journal::{Entry, Log, OwnedEntry};
+use delayd::journal::{Log, OwnedEntry, SegmentEntry};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -53,7 +53,7 @@ impl Desk {
         for entry in std::mem::take(&mut self.uncommitted) {
             let OwnedEntry { kind, index, first, now, count, body, .. } = entry;
             assert_eq!((index, first), (self.last.next(), self.first));
-            if kind == Kind::Facts {
+            if kind == RecordKind::Facts {
                 self.engine.apply_encoded(now, &body, count.into()).expect("own facts");
             }
             (self.last, self.first, self.now) = (index, first + u64::from(count), now);
@@ -64,8 +64,8 @@ impl Desk {
     fn found(&mut self, points: &mut BTreeMap<Index, Point>) {
         self.last = self.last.next();
         let (index, first, now) = (self.last, self.first, self.now);
-        let (kind, epoch, node) = (Kind::Members, EPOCH, 3);
-        let entry = Entry { kind, index, epoch, node, first, now, count: 0, body: b"three" };
+        let (kind, epoch, node) = (RecordKind::Members, EPOCH, 3);
+        let entry = SegmentEntry { kind, index, epoch, node, first, now, count: 0, body: b"three" };
         self.log.append(&[entry]).expect("a sound storage");
         self.log.commit(index);
         points.insert(index, Point::of(&self.engine, now, first, 0));
@@ -84,8 +84,8 @@ impl Desk {
         let (first, count) = (self.first, facts.count as u32);
         (self.last, self.first) = (self.last.next(), first + facts.count);
         let (index, now) = (self.last, self.now);
-        let entry = Entry {
-            kind: Kind::Facts,
+        let entry = SegmentEntry {
+            kind: RecordKind::Facts,
             index,
             epoch: EPOCH,
             node: 0,

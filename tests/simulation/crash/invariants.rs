@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
 
-use delayd::engine::room::{Flow, Room};
+use delayd::engine::journal_room::{Flow, Room};
 use delayd::engine::{Engine, Facts, Loader, Settings};
 use delayd::error::Misconf;
 use delayd::ids::Index;
-use delayd::journal::batch::EPOCH;
-use delayd::journal::record::Kind;
+use delayd::journal::record::RecordKind;
+use delayd::journal::record::entry::EPOCH;
 use delayd::journal::recovery::{Offered, Progress, Replay, recover};
 use delayd::journal::{Log, LogOptions, OwnedEntry};
 use delayd::time::Micros;
@@ -61,7 +61,7 @@ impl History {
         };
         let (now, body) = (self.world.now, facts.bytes);
         self.batches.push(OwnedEntry {
-            kind: Kind::Facts,
+            kind: RecordKind::Facts,
             index,
             epoch: EPOCH,
             node: 0,

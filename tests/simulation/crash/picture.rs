@@ -1,6 +1,6 @@
 //! All that an engine shows of its queues and jobs, as text.
 
-use delayd::engine::model::request::{QueueName, Request, Scan, State};
+use delayd::engine::model::request::{JobState, QueueName, Request, Scan};
 use delayd::engine::model::schedule::{ScheduleState, Scheduling};
 use delayd::engine::model::walk::Cursor;
 use delayd::engine::{Engine, Facts, Outcome, Turn};
@@ -75,7 +75,7 @@ impl Look<'_> {
     }
 
     fn queue(&mut self, queue: QueueName<'static>) -> Shown {
-        let (db, states) = (queue.db, State::ALL.map(Some));
+        let (db, states) = (queue.db, JobState::ALL.map(Some));
         let mut asked = vec![
             Request::Stats { queue },
             Request::Exists { db, queues: keep_list(&[queue.name]) },

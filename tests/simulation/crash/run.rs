@@ -10,9 +10,9 @@ use delayd::engine::Facts;
 use delayd::engine::model::fact::{Fact, FactId};
 use delayd::ids::Index;
 use delayd::journal::base::{BaseHead, BaseWriter};
-use delayd::journal::batch::EPOCH;
-use delayd::journal::record::Kind;
-use delayd::journal::{Entry, Log, LogOptions, OwnedEntry, Storage};
+use delayd::journal::record::RecordKind;
+use delayd::journal::record::entry::EPOCH;
+use delayd::journal::{Log, LogOptions, OwnedEntry, SegmentEntry, Storage};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -174,7 +174,7 @@ impl Run {
         self.last = self.last.next();
         let (index, now, body) = (self.last, self.world.now, facts.bytes);
         self.waiting.push_back(OwnedEntry {
-            kind: Kind::Facts,
+            kind: RecordKind::Facts,
             index,
             epoch: EPOCH,
             node: 0,
@@ -252,7 +252,7 @@ impl Run {
     }
 
     fn append(&mut self, count: usize, seen: &mut Seen) -> io::Result<()> {
-        let group: Vec<Entry<'_>> =
+        let group: Vec<SegmentEntry<'_>> =
             self.waiting.iter().take(count).map(OwnedEntry::entry).collect();
         let log = self.log.as_mut().expect("the process runs");
         let appended = log.append(&group);

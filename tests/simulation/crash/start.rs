@@ -3,8 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
+use delayd::engine::journal_room::Flow;
 use delayd::engine::model::schedule::ScheduleCounts;
-use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Settings};
 use delayd::ids::Index;
 use delayd::journal::recovery::{Progress, Recovered, recover};

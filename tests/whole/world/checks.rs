@@ -5,7 +5,7 @@ use crate::whole::audit::Job;
 use crate::whole::client::queue_name;
 use crate::whole::node::{E, Node};
 use crate::whole::reply::{self, Reply};
-use delayd::cluster::verify::Tally;
+use delayd::cluster::peer::verify::VerifyTally;
 use delayd::server::in_memory::FarEnd;
 use rand::Rng;
 
@@ -132,12 +132,14 @@ impl World {
             let Some(at) = (0..NODES).find(|at| self.nodes[*at].decides()) else { continue };
             let own = self.nodes[at].id;
             match self.nodes[at].live().server.verification().map(|asked| asked.tally(own)) {
-                Some(Tally { same: NODES, .. }) => return,
+                Some(VerifyTally { same: NODES, .. }) => return,
                 // Of an older version.
-                Some(Tally { running: 0, differ: 0, missed: 1.., .. }) if self.weather.mixes => {
+                Some(VerifyTally { running: 0, differ: 0, missed: 1.., .. })
+                    if self.weather.mixes =>
+                {
                     return;
                 }
-                Some(Tally { running: 1.., .. }) => {}
+                Some(VerifyTally { running: 1.., .. }) => {}
                 // Its leader has changed, or a node was slow to hear.
                 _ => self.compare(),
             }

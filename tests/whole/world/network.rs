@@ -3,11 +3,11 @@
 use super::{MS, NODES, SECOND, What, World};
 use crate::whole::links::{Sent, There};
 use crate::whole::node::Node;
-use delayd::cluster::claims::NodeId;
-use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::Dial;
-use delayd::cluster::frame::{Inbox, Lane};
-use delayd::cluster::hello::{Called, Handshake, Refusal, Secret, Way};
+use delayd::cluster::members::claims::NodeId;
+use delayd::cluster::peer::frame::{Inbox, Lane};
+use delayd::cluster::peer::hello::{Called, Handshake, Refusal, Secret, Way};
+use delayd::cluster::raft::codec::{Head, Outgoing};
 use delayd::limits::LEVEL;
 use delayd::server::cluster::bases::BaseEvent;
 use rand::Rng;

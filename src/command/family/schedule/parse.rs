@@ -1,11 +1,11 @@
-//! Reads what is said to schedules. What needs no state is decided here; zones, `max-delay`, `max-lease` and
-//! whether a rule ever occurs are the engine's.
+//! Reads the arguments of schedules. Everything that needs no state is decided here; zones, `max-delay`, `max-lease`
+//! and whether a rule ever occurs are checked by the engine.
 
 use crate::calendar::Pattern;
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::engine::model::request::Request;
-use crate::engine::model::schedule::{AskedRule, Overlap, Scheduling, SetSchedule, Terms};
+use crate::engine::model::schedule::{AskedRule, Overlap, ScheduleTerms, Scheduling, SetSchedule};
 use crate::error::Error;
 use crate::limits::{
     CATCHUP_MAX, EVERY_MS_MIN, GRACE_MS_MIN, INSTANTS_MAX, SCHEDULE_BODY_BYTES_MAX,
@@ -22,7 +22,7 @@ struct RuleWords<'a> {
 }
 
 impl<'a> RuleWords<'a> {
-    /// The next option that is none of the rule's; those are read on the way.
+    /// The next option that does not belong to the rule; those of the rule are read on the way.
     fn next_other(&mut self, args: &mut Args<'a>) -> Result<Option<&'static str>, Error> {
         loop {
             self.check_zone(args.peek())?;
@@ -61,7 +61,8 @@ impl<'a> RuleWords<'a> {
 
 pub(super) fn set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (queue, name, body) = (args.queue()?, args.schedule()?, body(args)?);
-    let (mut words, mut terms, mut from_ms) = (RuleWords::default(), Terms::default(), None);
+    let (mut words, mut terms, mut from_ms) =
+        (RuleWords::default(), ScheduleTerms::default(), None);
     while let Some(option) = words.next_other(args)? {
         match option {
             "FROM" => from_ms = Some(args.instant()?),
@@ -83,12 +84,12 @@ fn body<'a>(args: &mut Args<'a>) -> Result<&'a [u8], Error> {
         return Ok(body);
     }
     Err(Error::text(format!(
-        "ERR the body of a schedule has {bytes} bytes; the most are {SCHEDULE_BODY_BYTES_MAX}"
+        "ERR the body of a schedule has {bytes} bytes; at most {SCHEDULE_BODY_BYTES_MAX} are allowed"
     )))
 }
 
 /// An option that is neither of the rule nor FROM.
-fn read_term(option: &str, args: &mut Args<'_>, terms: &mut Terms) -> Result<(), Error> {
+fn read_term(option: &str, args: &mut Args<'_>, terms: &mut ScheduleTerms) -> Result<(), Error> {
     let of_u32 = u64::from(u32::MAX);
     match option {
         "UNTIL" => terms.until = Millis(args.instant()?),
@@ -132,7 +133,7 @@ fn check_spread(rule: &AskedRule<'_>, spread_ms: u64) -> Result<(), Error> {
     }
 }
 
-/// FROM as it is kept, where 0 stands for none. `FROM @0` gives EVERY a grid of full hours or days, which the second
+/// FROM in its stored form, where 0 means none. `FROM @0` gives EVERY a grid of full hours or days, which the second
 /// instant of that grid gives as well.
 fn begin(rule: &AskedRule<'_>, from_ms: u64) -> Millis {
     match *rule {
@@ -154,7 +155,7 @@ pub(super) fn list<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (mut after, mut pattern, mut count) = (None, None, SCHEDULES_LISTED_DEFAULT);
     while let Some(option) = args.option()? {
         match option {
-            // Whoever goes on after the last name of a page has none for the first.
+            // A client that continues after the last name of a page has no name for the first page.
             "AFTER" if args.peek() == Some(b"") => after = Some(args.word("name")?),
             "AFTER" => after = Some(args.schedule()?),
             "MATCH" => pattern = Some(args.pattern("pattern")?),

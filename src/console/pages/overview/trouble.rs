@@ -1,18 +1,18 @@
-//! What needs a look, and what to do about it: the rules of the alerts in `docs/metrics.md`, as far as one look tells.
+//! Troubles and their remedies: the rules of the alerts in `docs/metrics.md`, as far as a single sample shows them.
 
-use crate::console::frame::{Frame, State};
-use crate::console::pages::queues::Queue;
-use crate::console::parts::{self, Tone};
-use crate::console::shown;
+use crate::console::pages::queues::ListedQueue;
+use crate::console::view::chrome::{PageFrame, ServerState};
+use crate::console::view::parts::{self, Tone};
+use crate::console::words::escape;
 use maud::{Markup, html};
 
 /// Jobs later than this are no accident, µs.
 const LATE_US: u64 = 100_000;
-/// A ready job that waits for so long waits for somebody, ms.
+/// A ready job that waits for longer than this needs attention, ms.
 const OLD_MS: u64 = 60_000;
-/// Nobody takes jobs of a queue whose oldest has waited for so long, ms.
+/// A queue has no consumers if its oldest job has waited for longer than this, ms.
 const NO_CONSUMER_MS: u64 = 10_000;
-/// Without a leader for so long, ms: an election takes less.
+/// Without a leader for this long, ms: an election takes less.
 const LEADERLESS_MS: u64 = 2_000;
 /// Queues named for each rule; of more the number is said.
 const NAMED_MAX: usize = 5;
@@ -22,14 +22,18 @@ const NAMED_MAX: usize = 5;
 pub struct Trouble {
     /// How bad it is.
     pub tone: Tone,
-    /// What is wrong and what to do, in words.
+    /// The problem and the remedy, in words.
     pub text: String,
-    /// Where.
     pub href: String,
 }
 
-/// All there is, worst first. Queues are those with the most ready, the oldest, and the most dead jobs.
-pub fn troubles(frame: &Frame, ready: &[Queue], oldest: &[Queue], dead: &[Queue]) -> Vec<Trouble> {
+/// All troubles, worst first. Queues are those with the most ready, the oldest, and the most dead jobs.
+pub fn troubles(
+    frame: &PageFrame,
+    ready: &[ListedQueue],
+    oldest: &[ListedQueue],
+    dead: &[ListedQueue],
+) -> Vec<Trouble> {
     let mut found = Vec::new();
     if let Some(state) = &frame.state {
         of_server(state, &mut found);
@@ -39,20 +43,20 @@ pub fn troubles(frame: &Frame, ready: &[Queue], oldest: &[Queue], dead: &[Queue]
     found
 }
 
-/// The list of them; where there is none, or none to be seen, that is said.
+/// Their list; if it is empty, or not visible to this user, it says so.
 pub fn list(troubles: &[Trouble], is_unknown: bool) -> Markup {
     parts::card(
-        "Needs a look",
+        "Needs attention",
         html! {},
         html! {
             @if is_unknown { p class="lead" { "You may see neither INFO nor the queues." } }
-            @else if troubles.is_empty() { p class="lead" { "Nothing does." } }
+            @else if troubles.is_empty() { p class="lead" { "Nothing." } }
             @else { ul class="alerts" { @for trouble in troubles { (parts::alert(trouble.tone, &trouble.text, &trouble.href)) } } }
         },
     )
 }
 
-fn of_server(state: &State, found: &mut Vec<Trouble>) {
+fn of_server(state: &ServerState, found: &mut Vec<Trouble>) {
     let number = |field| state.number(field).unwrap_or(0);
     let mut say =
         |tone, href: &str, text: String| found.push(Trouble { tone, text, href: href.to_owned() });
@@ -60,27 +64,27 @@ fn of_server(state: &State, found: &mut Vec<Trouble>) {
         "failed" => say(
             Tone::Bad,
             "/server#journal",
-            "The journal failed: nothing changes until a restart. The log says why.".to_owned(),
+            "The journal failed: no changes until a restart. The log says why.".to_owned(),
         ),
         "full" => say(
             Tone::Bad,
             "/server#journal",
-            "The disk is full: no jobs are taken. Make room, or raise journal-max-bytes."
-                .to_owned(),
+            "The disk is full: no jobs are accepted. Free space on it.".to_owned(),
         ),
         _ => {}
     }
     if number("raft_leaderless_ms") > LEADERLESS_MS {
         let for_ms = parts::duration(number("raft_leaderless_ms"));
         let text = format!(
-            "No node leads, for {for_ms}: nothing is changed or handed out. The log says which nodes are missing, and what to do."
+            "There has been no leader for {for_ms}: nothing is changed or handed out. The log says which nodes are \
+             missing, and what to do."
         );
         say(Tone::Bad, "/server#cluster", text);
     }
     let health = state.text("raft_health");
     if !health.is_empty() && health != "well" {
         let text = format!(
-            "This node is sick ({health}): another one is to lead. The log says what to do."
+            "This node is sick ({health}): another one should lead. The log says what to do."
         );
         say(Tone::Bad, "/server#cluster", text);
     }
@@ -90,7 +94,7 @@ fn of_server(state: &State, found: &mut Vec<Trouble>) {
             Tone::Warn,
             "/server#lateness",
             format!(
-                "Jobs leave late: p99 of the last minute is {}. Look at the processor and the slow log.",
+                "Jobs are delivered late: p99 of the last minute is {}. Check the processor and the slow log.",
                 parts::micros(late)
             ),
         );
@@ -101,7 +105,7 @@ fn of_server(state: &State, found: &mut Vec<Trouble>) {
             Tone::Warn,
             "/server#memory",
             format!(
-                "Jobs take {} of maxmemory: adding is refused when it is full.",
+                "Jobs use {} of maxmemory: adding is refused when it is full.",
                 parts::share(used, most)
             ),
         );
@@ -112,7 +116,7 @@ fn of_server(state: &State, found: &mut Vec<Trouble>) {
             Tone::Warn,
             "/clients",
             format!(
-                "{} of {} connections are used.",
+                "{} of {} connections are in use.",
                 parts::grouped(clients),
                 parts::grouped(clients_max)
             ),
@@ -122,7 +126,7 @@ fn of_server(state: &State, found: &mut Vec<Trouble>) {
         say(
             Tone::Warn,
             "/server#clock",
-            "The machine's clock was set by much: look whether it is right.".to_owned(),
+            "The machine's clock jumped far ahead: check whether it is right.".to_owned(),
         );
     }
     let held = number("schedules_held");
@@ -131,7 +135,7 @@ fn of_server(state: &State, found: &mut Vec<Trouble>) {
             Tone::Warn,
             "/schedules",
             format!(
-                "{} held back: their queue is full or memory is short.",
+                "{} held back: their queue is full, or memory is short.",
                 parts::counted(held, "schedule is", "schedules are")
             ),
         );
@@ -154,15 +158,15 @@ fn of_server(state: &State, found: &mut Vec<Trouble>) {
 }
 
 fn of_queues(
-    frame: &Frame,
-    ready: &[Queue],
-    oldest: &[Queue],
-    dead: &[Queue],
+    frame: &PageFrame,
+    ready: &[ListedQueue],
+    oldest: &[ListedQueue],
+    dead: &[ListedQueue],
     found: &mut Vec<Trouble>,
 ) {
-    let age = |queue: &Queue| queue.oldest_ready_age_ms.unwrap_or(0);
-    let closed = |queue: &Queue| matches!(queue.paused.as_str(), "out" | "all");
-    let alone = |queue: &&Queue| {
+    let age = |queue: &ListedQueue| queue.oldest_ready_age_ms.unwrap_or(0);
+    let closed = |queue: &ListedQueue| matches!(queue.paused.as_str(), "out" | "all");
+    let alone = |queue: &&ListedQueue| {
         queue.ready > 0
             && queue.leased == 0
             && queue.waiters == 0
@@ -178,12 +182,12 @@ fn of_queues(
         );
         (Tone::Warn, "ready", text)
     });
-    let slow = |queue: &&Queue| {
+    let slow = |queue: &&ListedQueue| {
         age(queue) > OLD_MS && (queue.leased > 0 || queue.waiters > 0) && !closed(queue)
     };
     each(frame, &lists, slow, found, |queue| {
         let text = format!(
-            "the oldest ready job has waited for {}: workers do not keep up, or a limit holds them.",
+            "the oldest ready job has waited for {}: workers do not keep up, or a limit holds it back.",
             parts::duration(age(queue))
         );
         (Tone::Warn, "ready", text)
@@ -191,14 +195,14 @@ fn of_queues(
     each(
         frame,
         &[dead],
-        |queue: &&Queue| queue.dead > 0,
+        |queue: &&ListedQueue| queue.dead > 0,
         found,
         |queue| {
             (
                 Tone::Bad,
                 "dead",
                 format!(
-                    "{} dead: look why, then redrive or remove them.",
+                    "{} dead: check the reasons, then redrive or remove them.",
                     parts::grouped(queue.dead)
                 ),
             )
@@ -208,13 +212,13 @@ fn of_queues(
     each(
         frame,
         &all,
-        |queue: &&Queue| queue.paused != "no",
+        |queue: &&ListedQueue| queue.paused != "no",
         found,
         |queue| {
             let what = match queue.paused.as_str() {
-                "in" => "takes no jobs",
-                "out" => "hands none out",
-                _ => "takes no jobs and hands none out",
+                "in" => "accepts no jobs",
+                "out" => "hands out no jobs",
+                _ => "accepts and hands out no jobs",
             };
             (Tone::Off, "ready", format!("paused, it {what}."))
         },
@@ -223,13 +227,13 @@ fn of_queues(
 
 /// One trouble for each queue of the lists that `is_meant`, up to five of them.
 fn each(
-    frame: &Frame,
-    lists: &[&[Queue]],
-    is_meant: impl Fn(&&Queue) -> bool,
+    frame: &PageFrame,
+    lists: &[&[ListedQueue]],
+    is_meant: impl Fn(&&ListedQueue) -> bool,
     found: &mut Vec<Trouble>,
-    say: impl Fn(&Queue) -> (Tone, &'static str, String),
+    say: impl Fn(&ListedQueue) -> (Tone, &'static str, String),
 ) {
-    let mut meant: Vec<&Queue> = Vec::new();
+    let mut meant: Vec<&ListedQueue> = Vec::new();
     for queue in lists.iter().flat_map(|list| list.iter()).filter(|queue| is_meant(queue)) {
         if !meant.iter().any(|other| other.name == queue.name) {
             meant.push(queue);
@@ -237,7 +241,7 @@ fn each(
     }
     for queue in meant.into_iter().take(NAMED_MAX) {
         let (tone, tab, text) = say(queue);
-        let name = shown::shortened(&shown::text(&queue.name), 60);
+        let name = escape::shortened(&escape::text(&queue.name), 60);
         let href = format!("{}&tab={tab}", parts::queue_href(frame.db, &queue.name));
         found.push(Trouble { tone, text: format!("{name}: {text}"), href });
     }
@@ -247,48 +251,49 @@ fn each(
 mod tests {
     use super::*;
 
-    fn queue(name: &str) -> Queue {
-        Queue { name: name.into(), paused: "no".into(), ..Queue::default() }
+    fn queue(name: &str) -> ListedQueue {
+        ListedQueue { name: name.into(), paused: "no".into(), ..ListedQueue::default() }
     }
 
-    fn texts(queues: &[Queue], info: &[(&str, &str)]) -> Vec<String> {
+    fn texts(queues: &[ListedQueue], info: &[(&str, &str)]) -> Vec<String> {
         let info =
             info.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
-        let frame = Frame { state: Some(State { info }), ..Frame::default() };
+        let frame = PageFrame { state: Some(ServerState { info }), ..PageFrame::default() };
         troubles(&frame, queues, queues, queues).into_iter().map(|trouble| trouble.text).collect()
     }
 
     #[test]
     fn each_rule_says_what_to_do() {
         assert!(texts(&[queue("calm")], &[]).is_empty());
-        let alone = Queue { ready: 3_400, oldest_ready_age_ms: Some(20_000), ..queue("imports") };
+        let alone =
+            ListedQueue { ready: 3_400, oldest_ready_age_ms: Some(20_000), ..queue("imports") };
         assert_eq!(
             texts(std::slice::from_ref(&alone), &[]),
             ["imports: 0 consumers, 3,400 ready, the oldest for 20 s: start a worker."]
         );
-        assert!(texts(&[Queue { waiters: 1, ..alone.clone() }], &[]).is_empty());
-        let closed = texts(&[Queue { paused: "out".into(), ..alone }], &[]);
-        assert_eq!(closed, ["imports: paused, it hands none out."]);
-        let dead = Queue { dead: 12, ..queue("payments") };
+        assert!(texts(&[ListedQueue { waiters: 1, ..alone.clone() }], &[]).is_empty());
+        let closed = texts(&[ListedQueue { paused: "out".into(), ..alone }], &[]);
+        assert_eq!(closed, ["imports: paused, it hands out no jobs."]);
+        let dead = ListedQueue { dead: 12, ..queue("payments") };
         assert_eq!(
             texts(&[dead], &[]),
-            ["payments: 12 dead: look why, then redrive or remove them."]
+            ["payments: 12 dead: check the reasons, then redrive or remove them."]
         );
         assert!(texts(&[], &[("journal_state", "failed")])[0].contains("journal failed"));
         let well = [("raft_health", "well"), ("raft_leaderless_ms", "-1")];
         assert!(texts(&[], &well).is_empty());
         assert!(texts(&[], &[("raft_health", "disk-hangs")])[0].contains("sick (disk-hangs)"));
-        assert!(texts(&[], &[("raft_leaderless_ms", "4400")])[0].contains("No node leads"));
+        assert!(texts(&[], &[("raft_leaderless_ms", "4400")])[0].contains("has been no leader"));
         assert!(texts(&[], &[("used_memory", "95"), ("maxmemory", "100")])[0].contains("95 %"));
         assert!(texts(&[], &[("lateness_minute_p99_us", "200000")])[0].contains("late"));
     }
 
     #[test]
     fn what_is_worst_comes_first_and_hundreds_are_five() {
-        let dead: Vec<Queue> =
-            (0..20).map(|n| Queue { dead: 1, ..queue(&format!("q{n}")) }).collect();
+        let dead: Vec<ListedQueue> =
+            (0..20).map(|n| ListedQueue { dead: 1, ..queue(&format!("q{n}")) }).collect();
         let mut all = dead;
-        all.push(Queue { ready: 1, oldest_ready_age_ms: Some(70_000), ..queue("slow") });
+        all.push(ListedQueue { ready: 1, oldest_ready_age_ms: Some(70_000), ..queue("slow") });
         let texts = texts(&all, &[]);
         assert_eq!(texts.len(), 6);
         assert!(texts[0].contains("dead") && texts[5].contains("slow"), "{texts:?}");

@@ -1,14 +1,14 @@
-//! What can be done to a whole queue, and a job added by hand.
+//! Actions on a whole queue, and adding a job by hand.
 
 use super::{About, head};
-use crate::console::frame::Frame;
 use crate::console::pages::queues::{pause_button, side_choice};
-use crate::console::parts::{self, Confirm, offered};
-use crate::console::value::Value;
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::parts::{self, Confirm, offered};
+use crate::console::words::value::Value;
 use maud::{Markup, html};
 
 /// All that the user may do.
-pub fn show(frame: &Frame, about: &About<'_>, stats: &Value) -> Markup {
+pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
     let paused = stats.field("paused").text().unwrap_or("no");
     html! {
         (find(frame, about))
@@ -24,7 +24,7 @@ pub fn show(frame: &Frame, about: &About<'_>, stats: &Value) -> Markup {
 }
 
 /// Jobs of the queue by text.
-fn find(frame: &Frame, about: &About<'_>) -> Markup {
+fn find(frame: &PageFrame, about: &About<'_>) -> Markup {
     let db = frame.db.to_string();
     let states = [
         ("", "any state", true),
@@ -44,7 +44,7 @@ fn find(frame: &Frame, about: &About<'_>) -> Markup {
     )
 }
 
-fn pause(frame: &Frame, about: &About<'_>) -> Markup {
+fn pause(frame: &PageFrame, about: &About<'_>) -> Markup {
     let db = frame.db.to_string();
     html! {
         details class="more" {
@@ -58,7 +58,7 @@ fn pause(frame: &Frame, about: &About<'_>) -> Markup {
     }
 }
 
-fn add(frame: &Frame, about: &About<'_>) -> Markup {
+fn add(frame: &PageFrame, about: &About<'_>) -> Markup {
     let db = frame.db.to_string();
     html! {
         details class="more" {
@@ -75,7 +75,7 @@ fn add(frame: &Frame, about: &About<'_>) -> Markup {
     }
 }
 
-fn destroy(frame: &Frame, about: &About<'_>, stats: &Value) -> Markup {
+fn destroy(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", about.queue)];
     let count = |states: &[&str]| {
@@ -92,7 +92,8 @@ fn destroy(frame: &Frame, about: &About<'_>, stats: &Value) -> Markup {
             @if offered(frame, "DELAY.PURGE") {
                 (parts::action(frame, "/do/purge", &purge, "Purge", Confirm::TypeName {
                     name: name.clone(),
-                    words: format!("Removes the {purged} delayed, ready and dead jobs of the queue. Jobs with a worker stay, and settings do."),
+                    words: format!("Removes the {purged} delayed, ready and dead jobs of the queue. Leased jobs and \
+                                    settings stay."),
                 }))
             }
             @if offered(frame, "DEL") {

@@ -1,15 +1,15 @@
 //! A queue's numbers, and what is in force for it.
 
 use super::About;
-use crate::console::frame::Frame;
 use crate::console::pages::queues;
-use crate::console::parts::{self, Tone};
-use crate::console::shown;
-use crate::console::value::Value;
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::parts::{self, Tone};
+use crate::console::words::escape;
+use crate::console::words::value::Value;
 use maud::{Markup, html};
 
 /// Counters, lateness, limits and pauses.
-pub fn show(frame: &Frame, about: &About<'_>, stats: &Value, config: &Value) -> Markup {
+pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value) -> Markup {
     let number = |name| stats.field(name).number().unwrap_or(0);
     let figure = |state: &'static str, note: &str, tone| {
         parts::figure(
@@ -28,13 +28,13 @@ pub fn show(frame: &Frame, about: &About<'_>, stats: &Value, config: &Value) -> 
         stats.field("next-due").number().map(|at| format!("next {}", parts::span(frame, at)));
     let dead = if number("dead") > 0 { Tone::Bad } else { Tone::Plain };
     html! {
-        @if about.queue.is_empty() { p class="refused" { "The address names no queue." } }
+        @if about.queue.is_empty() { p class="refused" { "The address does not name a queue." } }
         div class="figures" {
             (figure("ready", &oldest.unwrap_or_default(), Tone::Plain))
             (figure("delayed", &next.unwrap_or_default(), Tone::Plain))
             (figure("leased", &leased_note(stats, config), Tone::Plain))
             (figure("dead", "", dead))
-            (parts::figure("late, p99", parts::micros(number("lateness-p99-us")), &format!("most {}", parts::micros(number("lateness-max-us"))), Tone::Plain, ""))
+            (parts::figure("late, p99", parts::micros(number("lateness-p99-us")), &format!("max {}", parts::micros(number("lateness-max-us"))), Tone::Plain, ""))
             (parts::figure("waiting consumers", parts::grouped(number("waiters")), "", Tone::Plain, &about.href(frame.db, "consumers")))
         }
         (in_force(stats, config))
@@ -50,7 +50,7 @@ fn leased_note(stats: &Value, config: &Value) -> String {
     let number = |name| stats.field(name).number().unwrap_or(0);
     match set(config, "max-leased") {
         Some(most) if number("leased") >= most && number("ready") > 0 => {
-            format!("{most} is max-leased: others wait for it")
+            format!("{most} is max-leased: others wait")
         }
         Some(most) => format!("of {}", parts::grouped(most)),
         None => String::new(),
@@ -86,19 +86,8 @@ fn in_force(stats: &Value, config: &Value) -> Markup {
 
 fn totals(stats: &Value) -> Markup {
     const SHOWN: [&str; 13] = [
-        "added",
-        "delivered",
-        "acked",
-        "popped",
-        "nacked",
-        "timeouts",
-        "lost",
-        "expired",
-        "deleted",
-        "died",
-        "dropped",
-        "made",
-        "missed",
+        "added", "delivered", "acked", "popped", "nacked", "timeouts", "lost", "expired",
+        "deleted", "died", "dropped", "made", "missed",
     ];
     let pairs: Vec<(&str, Markup)> = SHOWN
         .iter()
@@ -114,5 +103,5 @@ pub fn is_known(stats: &Value) -> bool {
 
 /// The name as a person reads it.
 pub fn name(about: &About<'_>) -> String {
-    shown::shortened(&shown::text(about.queue), 80)
+    escape::shortened(&escape::text(about.queue), 80)
 }

@@ -1,11 +1,11 @@
-//! The jobs of a queue by state, its schedules, and who waits for it.
+//! The jobs of a queue by state, its schedules, and its waiting clients.
 
 use super::About;
-use crate::console::frame::Frame;
 use crate::console::pages::queues::teaching;
-use crate::console::parts::{self, Column, Confirm, Row, Table, Tone, offered};
-use crate::console::shown;
-use crate::console::value::Value;
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::parts::{self, Column, Confirm, Row, Table, Tone, offered};
+use crate::console::words::escape;
+use crate::console::words::value::Value;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const EXCERPT: usize = 80;
 const ERROR_BYTES: usize = 80;
 
 /// Ready or delayed jobs, in the order in which they are handed out or fall due.
-pub fn waiting(frame: &Frame, about: &About<'_>, stats: &Value, listed: &Value) -> Markup {
+pub fn waiting(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Value) -> Markup {
     let jobs = listed.items();
     if jobs.is_empty() {
         let text = match about.tab {
@@ -32,11 +32,11 @@ pub fn waiting(frame: &Frame, about: &About<'_>, stats: &Value, listed: &Value) 
             parts::ago(frame, due.number().unwrap_or(0)),
             excerpt(body),
         ];
-        Row { key: shown::query(id), select: Some((shown::query(id), shown::text(id))), cells }
+        Row { key: escape::query(id), select: Some((escape::query(id), escape::text(id))), cells }
     };
     let table = Table {
         id: "jobs",
-        caption: format!("Jobs that are {}, the next first", about.tab),
+        caption: format!("Jobs that are {}, next first", about.tab),
         columns: vec![Column::text("id"), Column::text("due"), Column::text("body")],
         rows: jobs.iter().map(row).collect(),
         form: if offered(frame, "DELAY.DEL") { "bulk" } else { "" },
@@ -50,14 +50,14 @@ pub fn waiting(frame: &Frame, about: &About<'_>, stats: &Value, listed: &Value) 
 }
 
 /// Jobs with a worker: for how long, until when, which attempt.
-pub fn leased(frame: &Frame, about: &About<'_>, stats: &Value, jobs: &[Value]) -> Markup {
+pub fn leased(frame: &PageFrame, about: &About<'_>, stats: &Value, jobs: &[Value]) -> Markup {
     let held: Vec<&Value> =
         jobs.iter().filter(|job| job.field("state").text() == Some("leased")).collect();
     if held.is_empty() {
         return parts::empty(
             "No worker has a job.",
             &[(
-                "A worker takes one for 60 s, and says when it is done:",
+                "A worker leases one for 60 s, and acknowledges it when it is done:",
                 parts::commands(frame, &[b"DELAY.RESERVE", b"0", b"1", about.queue]),
             )],
         );
@@ -74,11 +74,11 @@ pub fn leased(frame: &Frame, about: &About<'_>, stats: &Value, jobs: &[Value]) -
             html! { @if number("bound") == 1 { "ends with its connection" } @else { span class="faint" { "–" } } },
             excerpt(job.field("body")),
         ];
-        Row { key: shown::query(id), select: None, cells }
+        Row { key: escape::query(id), select: None, cells }
     };
     let table = Table {
         id: "jobs",
-        caption: "Jobs with a worker, the next lease to end first".to_owned(),
+        caption: "Leased jobs, the next lease to end first".to_owned(),
         columns: vec![
             Column::text("id"),
             Column::text("lease ends"),
@@ -96,12 +96,12 @@ pub fn leased(frame: &Frame, about: &About<'_>, stats: &Value, jobs: &[Value]) -
 }
 
 /// Dead letters, newest first or by error.
-pub fn dead(frame: &Frame, about: &About<'_>, stats: &Value, jobs: &[Value]) -> Markup {
+pub fn dead(frame: &PageFrame, about: &About<'_>, stats: &Value, jobs: &[Value]) -> Markup {
     let all = stats.field("dead").number().unwrap_or(0);
     let dead: Vec<&Value> =
         jobs.iter().filter(|job| job.field("state").text() == Some("dead")).collect();
     if dead.is_empty() {
-        return parts::empty("Nothing has been given up.", &[]);
+        return parts::empty("No job has died.", &[]);
     }
     let at = |by: &str| format!("{}&by={by}", about.href(frame.db, "dead"));
     let active = if about.is_grouped() { "by error" } else { "newest first" };
@@ -112,7 +112,7 @@ pub fn dead(frame: &Frame, about: &About<'_>, stats: &Value, jobs: &[Value]) -> 
     }
 }
 
-fn newest(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup {
+fn newest(frame: &PageFrame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup {
     let row = |job: &&Value| {
         let id = job.field("id").bytes().unwrap_or_default();
         let number = |name| job.field(name).number().unwrap_or(0);
@@ -125,7 +125,7 @@ fn newest(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup
             excerpt(job.field("body")),
             redrive(frame, about, id),
         ];
-        Row { key: shown::query(id), select: Some((shown::query(id), shown::text(id))), cells }
+        Row { key: escape::query(id), select: Some((escape::query(id), escape::text(id))), cells }
     };
     let table = Table {
         id: "jobs",
@@ -146,7 +146,7 @@ fn newest(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup
     parts::part("jobs-part", html! { (table) (of(dead.len(), all)) })
 }
 
-fn redrive(frame: &Frame, about: &About<'_>, id: &[u8]) -> Markup {
+fn redrive(frame: &PageFrame, about: &About<'_>, id: &[u8]) -> Markup {
     if !offered(frame, "DELAY.REDRIVE") {
         return html! {};
     }
@@ -167,11 +167,11 @@ fn error_of(job: &Value) -> &[u8] {
 
 fn error_cell(job: &Value) -> Markup {
     let error = error_of(job);
-    html! { @if error.is_empty() { span class="faint" { "none told" } } @else { (shown::text(error)) } }
+    html! { @if error.is_empty() { span class="faint" { "none given" } } @else { (escape::text(error)) } }
 }
 
 /// Equal errors together, over a sample that is named.
-fn groups(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup {
+fn groups(frame: &PageFrame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup {
     let mut groups: BTreeMap<(&[u8], &str), u64> = BTreeMap::new();
     for job in dead {
         let reason = job.field("reason").text().unwrap_or("");
@@ -185,18 +185,18 @@ fn groups(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup
         let href = format!(
             "/search?db={}&queue={}&state=dead&{}&reason={reason}",
             frame.db,
-            shown::query(about.queue),
+            escape::query(about.queue),
             match error.is_empty() {
                 true => "untold=1".to_owned(),
-                false => format!("error={}", shown::query(error)),
+                false => format!("error={}", escape::query(error)),
             }
         );
         let cells = vec![
-            html! { a href=(href) { @if error.is_empty() { "none told" } @else { (shown::shortened(&shown::text(error), ERROR_BYTES)) } } },
+            html! { a href=(href) { @if error.is_empty() { "none given" } @else { (escape::shortened(&escape::text(error), ERROR_BYTES)) } } },
             html! { (reason) },
             parts::number(*count),
         ];
-        Row { key: format!("{reason}-{}", shown::query(error)), select: None, cells }
+        Row { key: format!("{reason}-{}", escape::query(error)), select: None, cells }
     };
     let table = Table {
         id: "errors",
@@ -213,12 +213,12 @@ fn groups(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup
     html! {
         (table)
         p class="note" {
-            "The newest " (parts::grouped(dead.len() as u64)) " of " (parts::grouped(all)) " were looked at."
+            "The newest " (parts::grouped(dead.len() as u64)) " of " (parts::grouped(all)) " were examined."
         }
     }
 }
 
-fn dead_actions(frame: &Frame, about: &About<'_>, all: u64) -> Markup {
+fn dead_actions(frame: &PageFrame, about: &About<'_>, all: u64) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", about.queue)];
     let seen = all.to_string();
@@ -236,7 +236,8 @@ fn dead_actions(frame: &Frame, about: &About<'_>, all: u64) -> Markup {
                 (parts::form(frame, "chosen", "/do/redrive", &[fields[0], fields[1], ("chosen", b"1")], true, html! {
                     fieldset { legend { "Selected dead letters" }
                         (parts::text_input("Due in", "when", "", "now, or 5m"))
-                        label class="check" { input type="checkbox" name="keep" value="1"; " attempts go on from where they were" }
+                        label class="check" { input type="checkbox" name="keep" value="1"; " keep the number of \
+                            attempts" }
                         button class="primary" data-selection { "Redrive selected" }
                         (parts::selected_count("chosen"))
                     }
@@ -250,7 +251,8 @@ fn dead_actions(frame: &Frame, about: &About<'_>, all: u64) -> Markup {
                         button { "Redrive" }
                     }
                 }))
-                (parts::action(frame, "/do/redrive", &fields, "Redrive all", Confirm::Count { words: format!("Give {all_dead} of {name} another chance.") }))
+                (parts::action(frame, "/do/redrive", &fields, "Redrive all", Confirm::Count { words: format!("Move \
+                    {all_dead} of {name} back to ready.") }))
             }
             @if offered(frame, "DELAY.PURGE") {
                 (parts::action(frame, "/do/purge", &purge, "Remove all dead", Confirm::Count { words: format!("Remove {all_dead} of {name}.") }))
@@ -260,8 +262,8 @@ fn dead_actions(frame: &Frame, about: &About<'_>, all: u64) -> Markup {
     }
 }
 
-/// What can be done with selected jobs that wait.
-fn bulk(frame: &Frame, about: &About<'_>) -> Markup {
+/// Actions on selected waiting jobs.
+fn bulk(frame: &PageFrame, about: &About<'_>) -> Markup {
     let db = frame.db.to_string();
     html! {
         div class="actions" {
@@ -279,12 +281,12 @@ fn bulk(frame: &Frame, about: &About<'_>) -> Markup {
     }
 }
 
-fn export(frame: &Frame, about: &About<'_>, state: &str) -> Markup {
-    let href = format!("/export?db={}&queue={}&state={state}", frame.db, shown::query(about.queue));
+fn export(frame: &PageFrame, about: &About<'_>, state: &str) -> Markup {
+    let href =
+        format!("/export?db={}&queue={}&state={state}", frame.db, escape::query(about.queue));
     html! { a class="button" href=(href) download { "Export as NDJSON" } }
 }
 
-/// How many of all are shown.
 fn of(shown: usize, all: u64) -> Markup {
     html! {
         @if (shown as u64) < all { p class="note" { "The first " (parts::grouped(shown as u64)) " of " (parts::grouped(all)) ". Search finds others." } }
@@ -297,17 +299,17 @@ pub fn excerpt(body: &Value) -> Markup {
     let start = &body[..body.len().min(4 * EXCERPT)];
     html! {
         @if body.is_empty() { span class="faint" { "empty" } }
-        @else { code class="excerpt" { bdi { (shown::shortened(&shown::text(start), EXCERPT)) } } }
+        @else { code class="excerpt" { bdi { (escape::shortened(&escape::text(start), EXCERPT)) } } }
     }
 }
 
 /// The queue's schedules, each with its next instant.
-pub fn schedules(frame: &Frame, about: &About<'_>, listed: &Value) -> Markup {
+pub fn schedules(frame: &PageFrame, about: &About<'_>, listed: &Value) -> Markup {
     if listed.items().is_empty() {
         return parts::empty(
-            "No schedule makes jobs here.",
+            "This queue has no schedules.",
             &[(
-                "One that makes a job each five minutes:",
+                "A schedule that makes a job every five minutes:",
                 parts::commands(
                     frame,
                     &[b"DELAY.SCHEDULE", b"SET", about.queue, b"poll", b"", b"EVERY", b"5m"],
@@ -318,7 +320,7 @@ pub fn schedules(frame: &Frame, about: &About<'_>, listed: &Value) -> Markup {
     html! { (parts::part("jobs-part", crate::console::pages::schedules::table(frame, about.queue, listed))) }
 }
 
-/// Clients that are blocked, as CLIENT LIST tells of them.
+/// Blocked clients, from CLIENT LIST.
 pub fn consumers(stats: &Value, listed: &Value) -> Markup {
     let waiters = stats.field("waiters").number().unwrap_or(0);
     let text = listed.text().unwrap_or_default();
@@ -337,7 +339,7 @@ pub fn consumers(stats: &Value, listed: &Value) -> Markup {
     };
     let table = Table {
         id: "consumers",
-        caption: "Clients that wait".to_owned(),
+        caption: "Waiting clients".to_owned(),
         columns: vec![
             Column::text("address"),
             Column::text("name"),
@@ -353,10 +355,10 @@ pub fn consumers(stats: &Value, listed: &Value) -> Markup {
         "jobs-part",
         html! {
             p class="lead" {
-                @if waiters == 0 { (parts::badge(Tone::Warn, "nobody")) " waits for jobs of this queue just now." }
-                @else { (parts::counted(waiters, "consumer waits", "consumers wait")) " for jobs of this queue." }
+                @if waiters == 0 { (parts::badge(Tone::Warn, "no consumer")) " is waiting for jobs of this queue." }
+                @else { (parts::counted(waiters, "consumer is waiting", "consumers are waiting")) " for jobs of this queue." }
             }
-            @if !blocked.is_empty() { (table) p class="note" { "All clients of the server that wait, for whatever queue." } }
+            @if !blocked.is_empty() { (table) p class="note" { "All waiting clients of the server, for any queue." } }
         },
     )
 }

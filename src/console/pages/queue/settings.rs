@@ -1,29 +1,28 @@
 //! The settings of a queue as a form: those that are set, those that are default.
 
 use super::About;
-use crate::console::act::SETTINGS;
-use crate::console::frame::Frame;
-use crate::console::parts::{self, Confirm, offered};
-use crate::console::value::Value;
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::parts::{self, Confirm, offered};
+use crate::console::words::params::SETTINGS;
+use crate::console::words::value::Value;
 use maud::{Markup, html};
 
-/// What a setting means, shortly.
 const MEANINGS: [&str; 11] = [
     "deliveries before a new job is dead; 0 no limit",
-    "what a failed delivery waits: exp:1s:1h~, or 1s,10s,1m",
-    "how long a worker has a job, if nobody says otherwise",
-    "of a new job, 0 first to 9",
+    "delay after a failed delivery: exp:1s:1h~, or 1s,10s,1m",
+    "how long a worker has a job by default",
+    "for a new job, 0 (first) to 9",
     "a new job expires this long after its due time; 0 never",
-    "delayed, ready and leased jobs at most; 0 no limit",
-    "leases at once at most; 0 no limit",
-    "deliveries a second at most; 0 no limit",
+    "maximum of delayed, ready and leased jobs; 0 no limit",
+    "maximum of leases at once; 0 no limit",
+    "maximum of deliveries a second; 0 no limit",
     "how long a dead job is kept",
     "how many dead jobs are kept",
     "where due jobs enter: right or left",
 ];
 
-/// The form, or a list for who may not change it.
-pub fn show(frame: &Frame, about: &About<'_>, config: &Value) -> Markup {
+/// The form, or a list for users that may not change it.
+pub fn show(frame: &PageFrame, about: &About<'_>, config: &Value) -> Markup {
     if let Some(error) = config.error() {
         return html! { p class="refused" role="alert" { (error) } };
     }
@@ -54,7 +53,8 @@ pub fn show(frame: &Frame, about: &About<'_>, config: &Value) -> Markup {
             button class="primary" { "Save settings" }
         }))
         @if !set.is_empty() {
-            (parts::action(frame, "/do/reset", &fields, "Back to the defaults", Confirm::Count { words: "Every setting of the queue gets its default again.".to_owned() }))
+            (parts::action(frame, "/do/reset", &fields, "Back to the defaults", Confirm::Count { words: "Resets \
+                every setting of the queue to its default.".to_owned() }))
         }
     }
 }

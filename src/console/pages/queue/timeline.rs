@@ -1,15 +1,15 @@
 //! The future of a queue in bars, from days to single jobs.
 
 use super::About;
-use crate::console::chart;
-use crate::console::frame::Frame;
 use crate::console::pages::forecast::{self, Forecast, Window, ZOOMS};
-use crate::console::parts;
-use crate::console::shown;
-use crate::console::value::{Command, Value};
+use crate::console::view::chart;
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::parts;
+use crate::console::words::escape;
+use crate::console::words::value::{Command, Value};
 use maud::{Markup, html};
 
-/// Above so many delayed jobs they are counted when somebody asks for it, not by themselves.
+/// With more delayed jobs than this they are counted only on request.
 const BY_ITSELF_MAX: u64 = 1_000_000;
 
 /// The counts to ask for: of jobs, and, where there are schedules, with their occurrences.
@@ -58,35 +58,36 @@ fn zoom<'a>(about: &About<'a>) -> &'a str {
 }
 
 /// The bars, or why there are none.
-pub fn show(frame: &Frame, about: &About<'_>, stats: &Value, replies: &[Value]) -> Markup {
+pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, replies: &[Value]) -> Markup {
     let delayed = stats.field("delayed").number().unwrap_or(0);
     if delayed == 0 && !schedules(stats) {
         return html! {};
     }
     let body = match (window(about), replies.first().map(forecast::read)) {
-        (None, _) => html! { p class="lead" { "So far ahead single minutes are not counted." } },
+        (None, _) => html! { p class="lead" { "Single minutes are not counted this far ahead." } },
         (Some(_), None) => by_hand(frame, about, delayed),
         (Some(window), Some(jobs)) => {
             bars(frame, about, window, &jobs, replies.get(1).map(forecast::read))
         }
     };
     let card = parts::card("Timeline", zooms(frame, about), body);
-    // What is counted by hand is not renewed by itself.
+    // A count made on request is not renewed by itself.
     if delayed <= BY_ITSELF_MAX { parts::part("timeline", card) } else { card }
 }
 
-fn by_hand(frame: &Frame, about: &About<'_>, delayed: u64) -> Markup {
+fn by_hand(frame: &PageFrame, about: &About<'_>, delayed: u64) -> Markup {
     let href = format!("{}&zoom={}&count=1", about.href(frame.db, about.tab), zoom(about));
     html! {
         p class="lead" {
             (parts::grouped(delayed)) " jobs are delayed: counting them takes about "
-            (parts::duration(delayed / 8_000)) " of the server's time, in slices between which others are served. "
+            (parts::duration(delayed / 8_000)) " of the server's time, in slices between which other clients are \
+                                                served. "
             a class="button" href=(href) { "Count" }
         }
     }
 }
 
-fn zooms(frame: &Frame, about: &About<'_>) -> Markup {
+fn zooms(frame: &PageFrame, about: &About<'_>) -> Markup {
     let zoomed = about.params.has("from");
     let at = |word: &str| format!("{}&zoom={word}", about.href(frame.db, about.tab));
     html! {
@@ -99,7 +100,7 @@ fn zooms(frame: &Frame, about: &About<'_>) -> Markup {
 }
 
 fn bars(
-    frame: &Frame,
+    frame: &PageFrame,
     about: &About<'_>,
     window: Window,
     jobs: &Forecast,
@@ -120,8 +121,8 @@ fn bars(
     let hrefs: Vec<String> =
         (0..values.len()).map(|at| zoomed(frame, about, begin(at), window.span_ms)).collect();
     let second = window.cut(&occurrences);
-    let options = chart::Options {
-        title: "Jobs by the time they are due",
+    let options = chart::BarOptions {
+        title: "Jobs by due time",
         unit: "jobs",
         second: (!second.is_empty()).then_some((second, "of schedules")),
         small: false,
@@ -131,20 +132,20 @@ fn bars(
         (chart::bars(values, &labels, &hrefs, &options))
         p class="note" {
             (parts::counted(sum, "job", "jobs")) ", a bar " (parts::duration(window.span_ms)) ", as of " (parts::clock(jobs.as_of_ms, 1_000))
-            " UTC, counted in " (parts::duration(jobs.took_ms)) ". A bar leads closer."
+            " UTC, counted in " (parts::duration(jobs.took_ms)) ". Click a bar to zoom in."
         }
     }
 }
 
 /// Closer, or, where it cannot be closer, the jobs themselves.
-fn zoomed(frame: &Frame, about: &About<'_>, from: u64, length: u64) -> String {
+fn zoomed(frame: &PageFrame, about: &About<'_>, from: u64, length: u64) -> String {
     let after = from.saturating_sub(frame.now_ms);
     match Window::within(after, length) {
         Some(_) => format!("{}&from={from}&length={length}", about.href(frame.db, about.tab)),
         None => format!(
             "/search?db={}&queue={}&state=delayed&from={from}&until={}",
             frame.db,
-            shown::query(about.queue),
+            escape::query(about.queue),
             from + length
         ),
     }

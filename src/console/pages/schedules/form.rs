@@ -3,12 +3,12 @@
 //! Its own way is GET: the button that previews sends the fields in the address, so that it works without the script.
 //! The token, which no address is to hold, is the value of the button that saves, and goes with that alone.
 
-use crate::console::act::rule;
-use crate::console::frame::Frame;
-use crate::console::params::Params;
-use crate::console::parts::{self, offered};
-use crate::console::shown;
-use crate::console::value::{Command, Value, command};
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::parts::{self, offered};
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::params::rule;
+use crate::console::words::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// Instants that a preview shows.
@@ -16,11 +16,11 @@ const INSTANTS: &str = "5";
 /// Bytes of a body, encoded, that fit into the address of a preview.
 const BODY_MAX: usize = 8 << 10;
 
-/// What else a schedule can say: the field, its label, a hint.
+/// Further fields of a schedule: the field, its label, a hint.
 const MORE: [(&str, &str, &str); 9] = [
     ("spread", "Spread over", "30s"),
     ("catchup", "Catch up", "1"),
-    ("grace", "Too late after", "10m"),
+    ("grace", "Missed after", "10m"),
     ("runs", "Runs at most", "no end"),
     ("from", "From", "@unix-ms, 2030-01-31T12:30:00Z"),
     ("until", "Until", "@unix-ms, 2030-01-31T12:30:00Z"),
@@ -32,7 +32,7 @@ const MORE: [(&str, &str, &str); 9] = [
 const SELDOM: [(&str, &str, &str); 2] =
     [("lease", "Lease of its jobs", "the queue's"), ("ttl", "Time to live of its jobs", "0")];
 
-/// What an address with a preview asks.
+/// The command of an address with a preview.
 pub fn preview(params: &Params) -> Option<Command> {
     if !params.has("preview") {
         return None;
@@ -47,12 +47,12 @@ pub fn preview(params: &Params) -> Option<Command> {
 }
 
 /// The form for a schedule that is not there yet.
-pub fn new(frame: &Frame, params: &Params, explained: Option<&Value>) -> Markup {
+pub fn new(frame: &PageFrame, params: &Params, explained: Option<&Value>) -> Markup {
     if !offered(frame, "DELAY.SCHEDULE SET") {
         return html! {};
     }
     let field = |name: &str| params.text(name).unwrap_or_default().to_owned();
-    let save = format!("/do/schedule?db={}&back={}", frame.db, shown::query(b"/schedules"));
+    let save = format!("/do/schedule?db={}&back={}", frame.db, escape::query(b"/schedules"));
     let names = html! {
         (parts::text_input("Queue", "queue", &field("queue"), "poll"))
         (parts::text_input("Name", "schedule", &field("schedule"), "bank"))
@@ -65,8 +65,8 @@ pub fn new(frame: &Frame, params: &Params, explained: Option<&Value>) -> Markup 
     }
 }
 
-/// The form of a schedule as GET tells of it, or as an address with a preview has it.
-pub fn edit(frame: &Frame, params: &Params, got: &Value, explained: Option<&Value>) -> Markup {
+/// The form of a schedule from GET's reply, or from an address with a preview.
+pub fn edit(frame: &PageFrame, params: &Params, got: &Value, explained: Option<&Value>) -> Markup {
     if !offered(frame, "DELAY.SCHEDULE SET") {
         return html! {};
     }
@@ -82,9 +82,9 @@ pub fn edit(frame: &Frame, params: &Params, got: &Value, explained: Option<&Valu
     let save = format!(
         "/do/schedule?db={}&queue={}&schedule={}&back={}",
         frame.db,
-        shown::query(queue),
-        shown::query(id),
-        shown::query(parts::schedule_href(frame.db, queue, id).as_bytes())
+        escape::query(queue),
+        escape::query(id),
+        escape::query(parts::schedule_href(frame.db, queue, id).as_bytes())
     );
     let names = html! { (parts::kept_field("queue", queue)) (parts::kept_field("id", id)) };
     let Some(body) = body_of(
@@ -99,11 +99,11 @@ pub fn edit(frame: &Frame, params: &Params, got: &Value, explained: Option<&Valu
 }
 
 /// The next instants of a rule, each in UTC and as the clocks of its zone show it.
-pub fn instants(frame: &Frame, explained: &Value) -> Markup {
+pub fn instants(frame: &PageFrame, explained: &Value) -> Markup {
     let pair = |instant: &Value| match instant {
         Value::Array(both) => Some((
             both.first()?.number()?,
-            shown::text(both.get(1).and_then(Value::bytes).unwrap_or_default()),
+            escape::text(both.get(1).and_then(Value::bytes).unwrap_or_default()),
         )),
         _ => Some((instant.number()?, String::new())),
     };
@@ -121,7 +121,7 @@ pub fn instants(frame: &Frame, explained: &Value) -> Markup {
 
 #[allow(clippy::too_many_arguments, reason = "the parts of one form")]
 fn whole(
-    frame: &Frame,
+    frame: &PageFrame,
     path: &str,
     save: &str,
     names: Markup,
@@ -144,7 +144,7 @@ fn whole(
             (overlap(&field("overlap")))
             @if let Some(body) = body { (body) }
             details class="rest" open[is_open] {
-                summary { "Spread, end, and what its jobs are like" }
+                summary { "Spread, end and job options" }
                 div class="form" { @for one in MORE.iter().chain(&SELDOM) { (input(one)) } }
             }
             @if params.has("preview") { (previewed(frame, params, explained)) }
@@ -156,10 +156,10 @@ fn whole(
     }
 }
 
-fn previewed(frame: &Frame, params: &Params, explained: Option<&Value>) -> Markup {
+fn previewed(frame: &PageFrame, params: &Params, explained: Option<&Value>) -> Markup {
     html! {
         div class="preview" role="status" {
-            h3 { "It would make jobs" }
+            h3 { "Preview of its jobs" }
             @match (rule(params), explained) {
                 (Err(text), _) => p class="refused" role="alert" { (text) },
                 (_, Some(explained)) => (instants(frame, explained)),
@@ -173,9 +173,9 @@ fn overlap(chosen: &str) -> Markup {
     let choices = [
         ("allow", "make another", chosen.is_empty() || chosen == "allow"),
         ("skip", "skip it", chosen == "skip"),
-        ("replace", "replace what waits", chosen == "replace"),
+        ("replace", "replace waiting ones", chosen == "replace"),
     ];
-    parts::select("While an earlier one is open", "overlap", &choices)
+    parts::select("If an earlier one is open", "overlap", &choices)
 }
 
 /// The value of a field of GET as SET takes it.
@@ -184,7 +184,7 @@ fn value(got: &Value, name: &str) -> String {
     match got.field(named) {
         Value::Int(at) if matches!(name, "from" | "until") => format!("@{at}"),
         Value::Int(number) => number.to_string(),
-        other => shown::text(other.bytes().unwrap_or_default()),
+        other => escape::text(other.bytes().unwrap_or_default()),
     }
 }
 
@@ -202,7 +202,7 @@ fn body_field(body: &str) -> Markup {
 fn body_of(bytes: &[u8], draft: Option<String>) -> Option<Markup> {
     let is_plain =
         |text: &str| !text.chars().any(|char| char.is_control() && !"\n\t".contains(char));
-    let encoded = shown::query(bytes);
+    let encoded = escape::query(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) if is_plain(text) => {
             let text = draft.unwrap_or_else(|| text.to_owned());
@@ -212,7 +212,7 @@ fn body_of(bytes: &[u8], draft: Option<String>) -> Option<Markup> {
         _ => (encoded.len() <= BODY_MAX / 2).then(|| {
             html! {
                 input type="hidden" name="kept-body" value=(encoded);
-                p class="note" { "Its body has bytes that a form cannot carry, and stays as it is." }
+                p class="note" { "Its body has bytes that a form cannot contain, and stays as it is." }
             }
         }),
     }

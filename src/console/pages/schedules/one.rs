@@ -1,13 +1,13 @@
 //! One schedule: all of GET, its next instants, its body, what can be done, and the form that changes it.
 
 use super::form;
-use crate::console::frame::Frame;
-use crate::console::layout::{Tab, live};
 use crate::console::pages::{NO_MORE, Page};
-use crate::console::params::Params;
-use crate::console::parts;
-use crate::console::shown;
-use crate::console::value::{Command, Value, command};
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::layout::{Tab, live};
+use crate::console::view::parts;
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// `/schedule`.
@@ -25,10 +25,10 @@ fn ask(params: &Params) -> Vec<Command> {
     asked
 }
 
-fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let field = |name| params.bytes(name).unwrap_or_default();
     let (queue, id, got) = (field("queue"), field("id"), &replies[0]);
-    let title = format!("Schedule {}", shown::shortened(&shown::text(id), 60));
+    let title = format!("Schedule {}", escape::shortened(&escape::text(id), 60));
     let state = got.field("state").text().unwrap_or_default();
     let body = html! {
         p class="lead" { "of " (parts::queue_link(frame.db, queue)) }
@@ -45,14 +45,14 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
                 (content(got))
                 (form::edit(frame, params, got, replies.get(2)))
             },
-            _ => (parts::empty("There is no such schedule: it was removed, or never there.", &[])),
+            _ => (parts::empty("There is no such schedule: it was removed, or never existed.", &[])),
         }
     };
     live(frame, &title, Tab::Schedules, body)
 }
 
 /// "active, every 5m, next in 3 min."
-fn summary(frame: &Frame, got: &Value) -> Markup {
+fn summary(frame: &PageFrame, got: &Value) -> Markup {
     html! {
         p class="lead" {
             (parts::state(got.field("state").text().unwrap_or_default())) " " code { (rule(got)) }
@@ -65,7 +65,7 @@ fn summary(frame: &Frame, got: &Value) -> Markup {
 }
 
 fn rule(got: &Value) -> String {
-    let text = |name| shown::text(got.field(name).bytes().unwrap_or_default());
+    let text = |name| escape::text(got.field(name).bytes().unwrap_or_default());
     match got.field("every").bytes() {
         Some(_) => format!("every {}", text("every")),
         None => format!("cron {} {}", text("cron"), text("tz")),
@@ -74,20 +74,20 @@ fn rule(got: &Value) -> String {
 
 fn held(why: &str) -> &str {
     match why {
-        "paused" => "its queue takes no jobs",
+        "paused" => "its queue accepts no jobs",
         "full" => "its queue is full",
         "memory" => "memory is short",
-        "journal" => "the journal takes nothing",
-        "zone" => "its time zone is not known",
-        "pattern" => "its pattern is not understood",
+        "journal" => "the journal accepts nothing",
+        "zone" => "its time zone is unknown",
+        "pattern" => "its pattern is invalid",
         other => other,
     }
 }
 
-fn facts(frame: &Frame, queue: &[u8], got: &Value) -> Markup {
+fn facts(frame: &PageFrame, queue: &[u8], got: &Value) -> Markup {
     const MOMENTS: [(&str, &str); 6] = [
         ("next instant", "next"),
-        ("due with its spread", "next-due"),
+        ("due with spread", "next-due"),
         ("last instant", "last"),
         ("last made", "last-made"),
         ("from", "from"),
@@ -97,7 +97,7 @@ fn facts(frame: &Frame, queue: &[u8], got: &Value) -> Markup {
         ("overlap", "overlap"),
         ("spread", "spread"),
         ("catch up", "catchup"),
-        ("too late after", "grace"),
+        ("missed after", "grace"),
         ("runs at most", "runs"),
         ("runs left", "runs-left"),
         ("priority", "priority"),
@@ -116,7 +116,7 @@ fn facts(frame: &Frame, queue: &[u8], got: &Value) -> Markup {
     let plain = PLAIN.iter().filter_map(|(label, name)| match got.field(name) {
         Value::Null => None,
         Value::Int(number) => Some((*label, html! { (number) })),
-        other => Some((*label, html! { (shown::text(other.bytes()?)) })),
+        other => Some((*label, html! { (escape::text(other.bytes()?)) })),
     });
     let mut pairs: Vec<(&str, Markup)> = totals.chain(moments).chain(plain).collect();
     if let Some(id) = got.field("last-id").bytes() {
@@ -130,14 +130,14 @@ fn facts(frame: &Frame, queue: &[u8], got: &Value) -> Markup {
     if let Some(at) = got.field("changed").number() {
         pairs.push(("changed", parts::moment(frame, at)));
     }
-    parts::card("What is known of it", html! {}, parts::facts(&pairs))
+    parts::card("Details", html! {}, parts::facts(&pairs))
 }
 
-fn next(frame: &Frame, state: &str, next: &Value) -> Markup {
-    let note = html! { "without its spread" };
+fn next(frame: &PageFrame, state: &str, next: &Value) -> Markup {
+    let note = html! { "without spread" };
     let is_paused = state == "paused" && next.items().is_empty() && next.error().is_none();
     parts::card(
-        "Its next instants",
+        "Next instants",
         note,
         html! {
             @if is_paused { p class="faint" { "None while it is paused." } }
@@ -148,7 +148,7 @@ fn next(frame: &Frame, state: &str, next: &Value) -> Markup {
 
 fn content(got: &Value) -> Markup {
     let bytes = got.field("body").bytes().unwrap_or_default();
-    let body = shown::body(bytes);
+    let body = escape::body(bytes);
     let note = html! { (body.kind) ", " (parts::bytes(bytes.len() as u64)) };
     let cut = html! {
         @if body.is_cut() { p class="note" { "The first " (parts::bytes(body.shown as u64)) " are shown." } }
@@ -159,8 +159,8 @@ fn content(got: &Value) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::frame::May;
-    use crate::console::value::tests::{map, text};
+    use crate::console::view::chrome::May;
+    use crate::console::words::value::tests::{map, text};
 
     fn got(body: &'static [u8]) -> Value {
         map(&[
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn page(may: May, query: &str, replies: &[Value]) -> String {
-        let frame = Frame { may, now_ms: 1_000, token: "t0k".into(), ..Frame::default() };
+        let frame = PageFrame { may, now_ms: 1_000, token: "t0k".into(), ..PageFrame::default() };
         show(&frame, &Params::read(query.as_bytes()), replies).into_string()
     }
 
@@ -227,7 +227,7 @@ mod tests {
         let both = "queue=poll&id=bank&preview=1&cron=*&every=5m";
         assert_eq!(ask(&Params::read(both.as_bytes())).len(), 2);
         let shown = page(May::all(), both, &[got(b"x"), instants()]);
-        assert!(shown.contains("either every how long, or a cron"), "{shown}");
+        assert!(shown.contains("either an interval or a cron"), "{shown}");
     }
 
     #[test]

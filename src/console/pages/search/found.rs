@@ -1,8 +1,8 @@
-//! What a search is for, and what it found, as values.
+//! A search's target and its results, as values.
 
-use crate::console::params::Params;
-use crate::console::shown;
-use crate::console::value::Value;
+use crate::console::words::escape;
+use crate::console::words::params::Params;
+use crate::console::words::value::Value;
 use bytes::Bytes;
 
 /// States of jobs, by their words.
@@ -21,29 +21,27 @@ pub fn is_for(what: &str, state: &str) -> bool {
     }
 }
 
-/// What an address asks for.
+/// The target of an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Meant {
     /// Nothing yet.
     Nothing,
-    /// An id, in all queues.
     Id(Vec<u8>),
-    /// `queue:text`; an id all the same where there is no such queue.
+    /// `queue:text`; an id if there is no such queue.
     Prefix {
         /// Before the first colon.
         queue: Vec<u8>,
-        /// Behind it.
+        /// The part after the queue.
         text: Vec<u8>,
     },
     /// The filter's fields.
     Filter {
-        /// Where.
         queue: Vec<u8>,
     },
 }
 
 impl Meant {
-    /// Of an address.
+    /// From an address.
     pub fn of(params: &Params) -> Meant {
         if let Some(queue) = params.bytes("queue") {
             return Meant::Filter { queue: queue.to_vec() };
@@ -60,28 +58,26 @@ impl Meant {
     }
 }
 
-/// A job that was found.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-#[allow(missing_docs, reason = "each is what its name says")]
 pub struct Hit {
     pub queue: Vec<u8>,
     pub id: Vec<u8>,
     pub state: String,
     pub due: u64,
-    /// What [`Hit::learn`] was told: the last error, and the beginning of the body.
+    /// The result of [`Hit::learn`]: the last error, and the beginning of the body.
     pub error: Vec<u8>,
     pub body: Option<Bytes>,
 }
 
 impl Hit {
-    /// Of DELAY.FIND, which does not repeat the id.
+    /// From a row of DELAY.FIND, which does not repeat the id.
     pub fn of_find(found: &Value) -> Option<Hit> {
         let state = found.field("state").text()?.to_owned();
         let queue = found.field("queue").bytes()?.to_vec();
         Some(Hit { queue, state, due: found.field("due").number()?, ..Hit::default() })
     }
 
-    /// Of DELAY.SCAN.
+    /// From a row of DELAY.SCAN.
     pub fn of_scan(queue: &[u8], job: &Value) -> Option<Hit> {
         let [id, state, due] = job.items() else { return None };
         let (id, state) = (id.bytes()?.to_vec(), state.text()?.to_owned());
@@ -103,9 +99,9 @@ impl Hit {
     }
 }
 
-/// What there is to show.
+/// The results to show.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     /// In the order in which they were found.
     pub hits: Vec<Hit>,
     /// Jobs that were looked at since the search began.
@@ -144,8 +140,12 @@ pub fn jobs_of(stats: &Value) -> u64 {
 }
 
 fn filtered(params: &Params, queue: &[u8], name: &str, value: &[u8]) -> Params {
-    let query =
-        format!("db={}&queue={}&{name}={}", params.db(), shown::query(queue), shown::query(value));
+    let query = format!(
+        "db={}&queue={}&{name}={}",
+        params.db(),
+        escape::query(queue),
+        escape::query(value)
+    );
     let mut filtered = Params::read(query.as_bytes());
     filtered.now_ms = params.now_ms;
     filtered

@@ -1,26 +1,24 @@
-//! What took long, what was denied, and which commands are used most.
+//! Slow commands, denials, and the most used commands.
 
-use crate::console::frame::{Frame, State};
-use crate::console::parts::{self, Column, Row, Table};
-use crate::console::shown;
-use crate::console::value::Value;
+use crate::console::view::chrome::{PageFrame, ServerState};
+use crate::console::view::parts::{self, Column, Row, Table};
+use crate::console::words::escape;
+use crate::console::words::value::Value;
 use maud::{Markup, html};
 
-/// Commands that are named.
 const COMMANDS_MAX: usize = 10;
 /// Letters of a command's arguments.
 const ARGUMENTS: usize = 160;
 
-/// The newest of the slow log.
-pub fn slow(frame: &Frame, entries: &Value) -> Markup {
+pub fn slow(frame: &PageFrame, entries: &Value) -> Markup {
     let row = |entry: &Value| {
         let [number, at, took, words, address, name] = entry.items() else { return None };
         let words: Vec<String> =
-            words.items().iter().filter_map(Value::bytes).map(shown::text).collect();
+            words.items().iter().filter_map(Value::bytes).map(escape::text).collect();
         let cells = vec![
             parts::ago(frame, at.number()? * 1_000),
             html! { (parts::micros(took.number()?)) },
-            html! { code { bdi { (shown::shortened(&words.join(" "), ARGUMENTS)) } } },
+            html! { code { bdi { (escape::shortened(&words.join(" "), ARGUMENTS)) } } },
             html! { (text(address)) " " (text(name)) },
         ];
         Some(Row { key: number.number()?.to_string(), select: None, cells })
@@ -34,7 +32,6 @@ pub fn slow(frame: &Frame, entries: &Value) -> Markup {
     listed("slow", "Slow commands", columns, entries, row)
 }
 
-/// The newest of what was denied.
 pub fn denied(entries: &Value) -> Markup {
     let row = |entry: &Value| {
         let field = |name| text(entry.field(name));
@@ -56,11 +53,11 @@ pub fn denied(entries: &Value) -> Markup {
         Column::text("what"),
         Column::number("times"),
     ];
-    listed("denied", "Denied of late", columns, entries, row)
+    listed("denied", "Recently denied", columns, entries, row)
 }
 
 /// The commands with the most calls, and how long they take.
-pub fn commands(state: &State) -> Markup {
+pub fn commands(state: &ServerState) -> Markup {
     let calls = |value: &str| value.strip_prefix("calls=")?.split(',').next()?.parse::<u64>().ok();
     let mut used: Vec<(&str, u64)> = state
         .info
@@ -81,7 +78,7 @@ pub fn commands(state: &State) -> Markup {
     };
     let table = Table {
         id: "used",
-        caption: "Commands most used".to_owned(),
+        caption: "Most used commands".to_owned(),
         columns: vec![
             Column::text("command"),
             Column::number("calls"),
@@ -95,7 +92,7 @@ pub fn commands(state: &State) -> Markup {
     html! { @if used.is_empty() { p class="faint" { "None yet." } } @else { (table) } }
 }
 
-/// Of `p50=5.632,p99=360.448`.
+/// From `p50=5.632,p99=360.448`.
 fn percentile(times: &str, word: &str) -> String {
     let found = times.split(',').find_map(|pair| pair.strip_prefix(word)?.strip_prefix('='));
     match found.and_then(|us| us.parse::<f64>().ok()) {
@@ -116,9 +113,9 @@ fn listed(
     let rows = entries.iter().filter_map(row).collect();
     let table = Table { id, caption: title.to_owned(), columns, rows, form: "", grow: false };
     let body = html! { @if entries.is_empty() { p class="faint" { "None." } } @else { (table) } };
-    parts::card(title, html! { "the newest 20" }, body)
+    parts::card(title, html! { "newest 20" }, body)
 }
 
 fn text(value: &Value) -> String {
-    shown::shortened(&shown::text(value.bytes().unwrap_or_default()), 80)
+    escape::shortened(&escape::text(value.bytes().unwrap_or_default()), 80)
 }

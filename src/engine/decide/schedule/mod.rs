@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::ids::{QueueNo, ScheduleNo};
 use crate::time::Millis;
 
-/// An id whose instant is farther ahead was made by a clock that was wrong, ms.
+/// An id whose instant is further ahead was made by a wrong clock, ms.
 const AHEAD_MS_MAX: u64 = 1 << 20;
 
 impl Step<'_, '_> {
@@ -87,7 +87,7 @@ impl Step<'_, '_> {
         Ok(self.reply(Reply::Integer(found.is_some().into())))
     }
 
-    /// What comes while it is paused is not counted, and not made up for.
+    /// Instants during a pause are neither counted nor caught up.
     fn put_schedule_pause(&mut self, queue: QueueNo, schedule: ScheduleNo, pause: Pause) {
         // By tables that do not know its zone it goes on as a pause that is not over.
         _ = self.end_own_pause(queue, schedule);
@@ -110,7 +110,7 @@ impl Step<'_, '_> {
             (_, Pause::Endless) => None,
             (Ok(times), Pause::Until(end)) => self.coming(of, &times, end),
             (Ok(times), Pause::None) => self.coming(of, &times, now),
-            // Tables that know its zone tell what is to come; until then it waits for them.
+            // Its next instant needs tables that know its zone; until then it waits for them.
             (Err(_), _) if of.is_used_up() => None,
             (Err(_), _) => {
                 of.next().or(Some(Coming { nominal: after.plus(1), due: after.plus(1) }))
@@ -160,10 +160,10 @@ impl Step<'_, '_> {
         let is_nominal = |at| times.as_ref().is_some_and(|times| times.is_nominal(at));
         let is_taken = |at| self.store.locate(queue, &of.id_at(at)).index.is_some();
         let now = self.now.floor();
-        // Behind the newest, so that a thousand in one ms cost a thousand look-ups and not half a million.
+        // After the newest, so that a thousand in one ms cost a thousand look-ups and not half a million.
         let is_ahead = |last: &Millis| *last >= now && last.0 - now.0 < AHEAD_MS_MAX;
         let mut at = of.last_id().filter(is_ahead).map_or(now, |last| last.plus(1));
-        // In growing steps: whoever chose a million such ids costs 20 look-ups.
+        // In growing steps: a million ids chosen by a client cost 20 look-ups.
         let mut step = 1;
         loop {
             if is_taken(at) {

@@ -5,7 +5,7 @@ use crate::engine::model::fact::Fact;
 use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::schedule::{
-    AskedRule, Change, Coming, Definition, ENDLESS, Rule, SetSchedule,
+    AskedRule, Coming, Definition, ENDLESS, Rule, ScheduleChange, SetSchedule,
 };
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
@@ -32,7 +32,7 @@ impl Step<'_, '_> {
         if let Some(old) = old.filter(|old| old.definition == definition && *old.body == *set.body)
         {
             let next = old.next().map(|coming| coming.nominal);
-            return Ok(self.reply(Reply::ScheduleSet(Change::Same, next)));
+            return Ok(self.reply(Reply::ScheduleSet(ScheduleChange::Same, next)));
         }
         if let Some((queue, old)) = number.zip(old.map(|old| old.number)) {
             _ = self.end_own_pause(queue, old);
@@ -42,17 +42,17 @@ impl Step<'_, '_> {
         let bytes = memory_bytes(set.name, set.body.len(), &definition);
         let more = bytes.saturating_sub(old.map_or(0, Schedule::memory_bytes));
         let (change, known) = match old {
-            Some(old) => (Change::Changed, Some(old.number)),
-            None => (Change::Created, None),
+            Some(old) => (ScheduleChange::Changed, Some(old.number)),
+            None => (ScheduleChange::Created, None),
         };
-        // What has come due and is held is not made any more where the rule is another one, or nothing is to come.
+        // A held occurrence is not made any more if the rule has changed, or there is no next instant.
         let ends = timing.next.is_none();
         let is_moved = ends || old.is_some_and(|old| !old.definition.times_alike(&definition));
         self.check_own_memory(name, number, more)?;
         let queue = self.bound(name, number);
         if let Some(known) = known.filter(|_| is_moved) {
             self.miss_due(queue, known);
-            // What was told of as missed does not come by the new rule.
+            // An instant recorded as missed does not come again by the new rule.
             timing = self.timing(set, &definition, self.store.find_schedule(queue, set.name))?;
         }
         let schedules = self.store.queue(queue).schedules.as_deref();
@@ -72,7 +72,7 @@ impl Step<'_, '_> {
         Ok(self.reply(Reply::ScheduleSet(change, next.map(|coming| coming.nominal))))
     }
 
-    /// What is to be kept of what is said.
+    /// The definition to store.
     fn definition(&self, set: &SetSchedule<'_>) -> Result<Definition, Error> {
         let settings = &self.live.settings;
         if let Some(lease_ms) = set.terms.options.lease_ms {
@@ -82,13 +82,12 @@ impl Step<'_, '_> {
         let leading = self.store.leading();
         if leading.term > 0 && leading.level < LEVEL_SCHEDULES {
             return Err(Error::text(
-                "ERR not all nodes of the cluster know schedules; upgrade them, then FAILOVER",
+                "ERR not all nodes of the cluster support schedules; upgrade them, then run FAILOVER",
             ));
         }
         Ok(set.terms.clone().with(rule))
     }
 
-    /// A rule as it is kept.
     pub(super) fn rule(&self, asked: &AskedRule<'_>) -> Result<Rule, Error> {
         Ok(match asked {
             AskedRule::Every { ms } => {
@@ -106,14 +105,13 @@ impl Step<'_, '_> {
         })
     }
 
-    /// A zone by its name, or an offset.
     pub(super) fn zone(&self, name: &[u8]) -> Result<Zone, Error> {
         let text = String::from_utf8_lossy(name);
         let found = self.live.zones.get(&text);
         found.map_err(|why| Error::text(format!("ERR zone {} {why}", Shown::new(name))))
     }
 
-    /// When it comes, beside what it was before.
+    /// Its next instant, given the previous one.
     fn timing(
         &self,
         set: &SetSchedule<'_>,
@@ -135,7 +133,7 @@ impl Step<'_, '_> {
         };
         let mut after = old.map_or(Millis(0), |old| old.after);
         let found = match alike.and_then(|old| old.next()) {
-            // An instant that has come and whose occurrence has not stays what comes next, whatever else is changed.
+            // An instant that has come but whose occurrence was not made stays the next one, whatever else changes.
             Some(next) => Some(next).filter(|next| next.nominal <= definition.terms().until),
             None => {
                 let next = times.next_due(after, now);

@@ -9,7 +9,7 @@ use crate::engine::model::schedule::{
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::schedule::times::Times;
-use crate::engine::step::unfinished::Unfinished;
+use crate::engine::step::slice::Unfinished;
 use crate::engine::store::schedules::Schedule;
 use crate::error::{Error, Shown};
 use crate::glob;
@@ -48,7 +48,7 @@ impl Step<'_, '_> {
         Ok(Outcome::Replied)
     }
 
-    /// What it does at present, and what keeps it from that.
+    /// Its present state, and the obstacle.
     fn state_of(&self, queue: QueueNo, schedule: &Schedule) -> (ScheduleState, Option<Obstacle>) {
         if schedule.pause().is_on(self.now) {
             return (ScheduleState::Paused, None);
@@ -114,13 +114,13 @@ impl Step<'_, '_> {
                 last: Some(schedule.last).filter(|last| *last > Millis(0)),
             });
         }
-        // Whoever pages by a pattern takes an empty page for the end: names are looked at until one matches.
+        // A client that pages by a pattern takes an empty page for the end: names are examined until one matches.
         if rows.is_empty()
             && let Some(last) = last.filter(|_| is_cut)
         {
             if !self.alone {
                 return Err(Error::text(format!(
-                    "ERR MATCH: none of the first {looked} names matches, and a transaction looks at no more"
+                    "ERR MATCH: none of the first {looked} names matches, and a transaction examines no more"
                 )));
             }
             let unfinished = Unfinished::Schedules((**last).into());

@@ -1,6 +1,6 @@
 //! How far the facts of a batch are applied.
 
-use crate::engine::model::fact::{Fact, Malformed, Reader};
+use crate::engine::model::fact::{Fact, FactReader, Malformed};
 use crate::time::Micros;
 
 /// A batch that is applied in slices.
@@ -27,14 +27,14 @@ impl Applying {
         self.applied
     }
 
-    /// The next fact of the batch with these bytes and so many facts, and where it ends; none when it is applied
+    /// The next fact of the batch with these bytes and this many facts, and where it ends; none when it is applied
     /// whole.
     pub(in crate::engine) fn next<'b>(
         &self,
         bytes: &'b [u8],
         count: u64,
     ) -> Result<Option<(Fact<'b>, usize)>, Malformed> {
-        let mut reader = Reader::from(bytes, self.at);
+        let mut reader = FactReader::from(bytes, self.at);
         if reader.is_done() {
             let whole = self.applied == count;
             return if whole { Ok(None) } else { Err(Malformed { at: self.at }) };

@@ -1,10 +1,12 @@
-//! Fields as facts and images have them: little-endian, byte strings behind a u32 length.
+//! Fields in the form of facts and images: little-endian, byte strings after a u32 length.
 
 use crate::engine::model::fact::{Destination, Image};
 use crate::engine::model::policy::{Backoff, Policy, Steps};
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
 use crate::engine::model::reply::Reason;
-use crate::engine::model::schedule::{Coming, Definition, JobOptions, Overlap, Rule, Terms};
+use crate::engine::model::schedule::{
+    Coming, Definition, JobOptions, Overlap, Rule, ScheduleTerms,
+};
 use crate::ids::{PolicyNo, QueueNo};
 use crate::time::Millis;
 
@@ -33,18 +35,18 @@ impl Sink for Vec<u8> {
 }
 
 /// Only counts them.
-pub(in crate::engine) struct Counted(u64);
+pub(in crate::engine) struct ByteCount(u64);
 
-impl Sink for Counted {
+impl Sink for ByteCount {
     fn put(&mut self, bytes: &[u8]) {
         self.0 += bytes.len() as u64;
     }
 }
 
-impl Counted {
+impl ByteCount {
     /// How many bytes `encode` makes.
-    pub(in crate::engine) fn of(encode: impl FnOnce(&mut Counted)) -> u64 {
-        let mut counted = Counted(0);
+    pub(in crate::engine) fn of(encode: impl FnOnce(&mut ByteCount)) -> u64 {
+        let mut counted = ByteCount(0);
         encode(&mut counted);
         counted.0
     }
@@ -144,7 +146,7 @@ impl<S: Sink> Writer<'_, S> {
         self.u64(pauses.into.number()).u64(pauses.out.number())
     }
 
-    /// What is to come next; zeros for nothing.
+    /// The next instant; zeros for none.
     pub(in crate::engine) fn coming(&mut self, coming: Option<Coming>) -> &mut Self {
         let (nominal, due) = coming.map_or((0, 0), |coming| (coming.nominal.0, coming.due.0));
         self.u64(nominal).u64(due)
@@ -157,8 +159,16 @@ impl<S: Sink> Writer<'_, S> {
                 self.u8(CRON).bytes(pattern.as_bytes()).bytes(zone.as_bytes())
             }
         };
-        let &Terms { from, until, runs, catchup, spread_ms, grace_ms, overlap, ref options } =
-            definition.terms();
+        let &ScheduleTerms {
+            from,
+            until,
+            runs,
+            catchup,
+            spread_ms,
+            grace_ms,
+            overlap,
+            ref options,
+        } = definition.terms();
         self.u64(from.0).u64(until.0).u32(runs).u32(catchup).u64(spread_ms).u64(grace_ms);
         self.u8(overlap as u8);
         let JobOptions { priority, attempts, backoff, lease_ms, ttl_ms } = options;
@@ -194,20 +204,20 @@ impl<S: Sink> Writer<'_, S> {
 
 /// Reads encoded facts.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct FactReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FactReader<'a> {
     /// Begins at the first byte.
-    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { bytes, at: 0 }
+    pub fn new(bytes: &'a [u8]) -> FactReader<'a> {
+        FactReader { bytes, at: 0 }
     }
 
     /// Begins at this one.
-    pub(super) fn from(bytes: &'a [u8], at: usize) -> Reader<'a> {
-        Reader { bytes, at }
+    pub(super) fn from(bytes: &'a [u8], at: usize) -> FactReader<'a> {
+        FactReader { bytes, at }
     }
 
     /// Whether all was read.
@@ -358,7 +368,8 @@ impl<'a> Reader<'a> {
         let overlap = Overlap::ALL.into_iter().find(|known| *known as u8 == overlap);
         let (Some(overlap), true) = (overlap, catchup > 0) else { return Err(self.malformed()) };
         let options = self.job_options()?;
-        let terms = Terms { from, until, runs, catchup, spread_ms, grace_ms, overlap, options };
+        let terms =
+            ScheduleTerms { from, until, runs, catchup, spread_ms, grace_ms, overlap, options };
         Ok(terms.with(rule))
     }
 

@@ -1,338 +1,226 @@
 //! The bytes of facts: little-endian, one fact after the other, each a tag byte and then its fields in
 //! the order of their declaration.
 //!
-//! A tag is never given another layout: a changed fact gets a new tag beside the old one, which stays
-//! readable for ever.
+//! The layout of a tag never changes: a changed fact gets a new tag, and the old one stays readable forever.
 
-use crate::engine::model::fact::{Counted, Fact, FactId, Malformed, Reader, Sink, Writer};
-use crate::engine::model::queue_settings::Pause;
+use crate::engine::model::fact::{
+    ByteCount, Destination, Fact, FactId, FactReader, Image, Malformed, Sink, Writer,
+};
+use crate::engine::model::policy::Policy;
+use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::request::Purge;
+use crate::engine::model::schedule::{Coming, Definition};
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo, Token};
-use crate::time::Micros;
+use crate::time::{Micros, Millis};
 
-macro_rules! tags {
-    ($($name:ident = $value:literal),* $(,)?) => { $(const $name: u8 = $value;)* };
-}
-tags! {
-    QUEUE_BOUND = 1, QUEUE_REMOVED = 2, QUEUE_FORGOTTEN = 3, POLICY_BOUND = 4, ADDED = 5, ADDED_MADE = 6,
-    DUE = 7, LEASED = 8, POPPED = 9, UNLEASED = 10, UNPOPPED = 11, ACKED = 12, NACKED = 13, EXTENDED = 14,
-    LEASE_OVER = 15, DELETED = 16, EXPIRED = 17, DROPPED = 18, RESCHEDULED = 19, WINDOW_OVER = 20, POLICY_FORGOTTEN = 21, FLUSHED = 22,
-    CONFIGURED = 23, PAUSED = 24, DUE_LEFT = 25, PURGED = 26, RENAMED = 27, REDRIVEN = 28,
-    AT = 29, LED = 30, STALL_OVER = 31,
-    SCHEDULED = 32, UNSCHEDULED = 33, OCCURRED = 34, PASSED = 35, GAVE_WAY = 36, SCHEDULE_PAUSED = 37,
-    SCHEDULE_MOVED = 38, RAN = 39,
-}
+// The tags of facts whose tag says more than which fact it is.
+const ADDED: u8 = 5;
+const ADDED_MADE: u8 = 6;
+const DUE: u8 = 7;
+const DUE_LEFT: u8 = 25;
 
-// The database of a FLUSHED that names none.
+// The database of a Flushed that names none.
 const ALL_DATABASES: u8 = u8::MAX;
 
-// The flag of PURGED behind those of the states, a bit each in their order.
+// The flag of Purged after those of the states, a bit each in their order.
 const WINDOWS: u8 = 16;
 
-// The queue that a RENAMED removes, if there is none.
+// The queue that a Renamed removes, if there is none.
 const NO_QUEUE: u32 = u32::MAX;
 
-// Flags of ADDED and RESCHEDULED.
-const ABSOLUTE: u8 = 1;
-const READY: u8 = 2;
-const LEFT: u8 = 4;
-// Flag of REDRIVEN beside these.
-const KEEP_ATTEMPTS: u8 = 8;
+/// A field of a fact.
+trait Field<'a>: Sized {
+    fn put<S: Sink>(&self, w: &mut Writer<'_, S>);
 
-fn flags(absolute: bool, ready: bool, left: bool) -> u8 {
-    (u8::from(absolute) * ABSOLUTE) | (u8::from(ready) * READY) | (u8::from(left) * LEFT)
+    fn get(r: &mut FactReader<'a>) -> Result<Self, Malformed>;
 }
 
-impl<'a> Fact<'a> {
+macro_rules! fields {
+    ($($type:ty: |$w:ident, $value:ident| $put:expr, |$r:ident| $get:expr;)+) => {$(
+        impl<'a> Field<'a> for $type {
+            fn put<S: Sink>(&self, $w: &mut Writer<'_, S>) {
+                let $value = self;
+                $put;
+            }
+
+            fn get($r: &mut FactReader<'a>) -> Result<$type, Malformed> {
+                Ok($get)
+            }
+        }
+    )+};
+}
+
+fields! {
+    bool: |w, flag| w.u8((*flag).into()), |r| r.flag()?;
+    u8: |w, number| w.u8(*number), |r| r.u8()?;
+    u32: |w, number| w.u32(*number), |r| r.u32()?;
+    u64: |w, number| w.u64(*number), |r| r.u64()?;
+    i32: |w, number| w.u32(*number as u32), |r| r.u32()? as i32;
+    i64: |w, number| w.u64(*number as u64), |r| r.u64()? as i64;
+    &'a [u8]: |w, bytes| w.bytes(bytes), |r| r.bytes()?;
+    Option<&'a [u8]>: |w, text| w.u8(text.is_some().into()).bytes(text.unwrap_or_default()), |r| {
+        let (said, text) = (r.flag()?, r.bytes()?);
+        said.then_some(text)
+    };
+    Millis: |w, at| w.u64(at.0), |r| r.millis()?;
+    Micros: |w, at| w.u64(at.0), |r| Micros(r.u64()?);
+    Db: |w, db| w.u8(db.0), |r| Db(r.u8()?);
+    Option<Db>: |w, db| w.u8(db.map_or(ALL_DATABASES, |db| db.0)), |r| {
+        Some(r.u8()?).filter(|db| *db != ALL_DATABASES).map(Db)
+    };
+    QueueNo: |w, queue| w.u32(queue.0), |r| QueueNo(r.u32()?);
+    Option<QueueNo>: |w, queue| w.u32(queue.map_or(NO_QUEUE, |queue| queue.0)), |r| {
+        Some(r.u32()?).filter(|queue| *queue != NO_QUEUE).map(QueueNo)
+    };
+    PolicyNo: |w, policy| w.u32(policy.0), |r| PolicyNo(r.u32()?);
+    ScheduleNo: |w, schedule| w.u64(schedule.0), |r| ScheduleNo(r.u64()?);
+    Token: |w, token| w.u64(token.0), |r| Token(r.u64()?);
+    Policy: |w, policy| w.policy(policy), |r| r.policy()?;
+    Destination: |w, to| w.destination(*to), |r| r.destination()?;
+    Image<'a>: |w, image| w.image(image), |r| r.image()?;
+    Pause: |w, pause| w.u64(pause.number()), |r| Pause::of_number(r.u64()?);
+    Pauses: |w, pauses| w.pauses(*pauses), |r| r.pauses()?;
+    Box<QueueSettings>: |w, settings| w.settings(settings), |r| Box::new(r.settings()?);
+    Box<Definition>: |w, definition| w.definition(definition), |r| Box::new(r.definition()?);
+    Option<Coming>: |w, next| w.coming(*next), |r| r.coming()?;
+    Purge: |w, purge| w.u8(bits(purge.states) | (u8::from(purge.windows) * WINDOWS)), |r| {
+        let flags = r.u8()?;
+        if flags >= 2 * WINDOWS {
+            return Err(r.malformed());
+        }
+        Purge { states: flags_of(flags), windows: flags & WINDOWS != 0 }
+    };
+}
+
+/// Flags as one byte, the first in its lowest bit.
+fn bits<const N: usize>(flags: [bool; N]) -> u8 {
+    flags.into_iter().enumerate().map(|(bit, flag)| u8::from(flag) << bit).sum()
+}
+
+fn flags_of<const N: usize>(bits: u8) -> [bool; N] {
+    std::array::from_fn(|bit| bits & (1 << bit) != 0)
+}
+
+/// For each fact its tag, its word and its fields in order; those between semicolons are one byte of flags.
+macro_rules! facts {
+    ($($tag:literal $word:literal $fact:ident {
+        $($field:ident),* $(; $($flag:ident),+ ; $($behind:ident),*)?
+    })+) => {
+        impl<'a> Fact<'a> {
+            /// The word for it, lower case.
+            pub fn word(&self) -> &'static str {
+                match self {
+                    Fact::Added { .. } => "added",
+                    Fact::Due { .. } => "due",
+                    $(Fact::$fact { .. } => $word,)+
+                }
+            }
+
+            /// Appends the encoded fact. Cost: one copy of id and body.
+            pub fn encode(&self, out: &mut impl Sink) {
+                let w = &mut Writer(out);
+                match self {
+                    Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } => {
+                        match id {
+                            FactId::Given(id) => w.head(ADDED, *queue).bytes(id),
+                            FactId::Made(number) => w.head(ADDED_MADE, *queue).u64(*number),
+                        };
+                        w.u32(policy.0).u8(*priority).u8(bits([*absolute, *ready, *left]));
+                        w.u64(due.0).bytes(body);
+                    }
+                    Fact::Due { queue, place, count, left } => {
+                        let tag = if *left { DUE_LEFT } else { DUE };
+                        w.head(tag, *queue).u64(*place as u64).u32(*count);
+                    }
+                    $(Fact::$fact { $($field,)* $($($flag,)+ $($behind,)*)? } => {
+                        w.u8($tag);
+                        $($field.put(w);)*
+                        $(w.u8(bits([$(*$flag),+])); $($behind.put(w);)*)?
+                    })+
+                }
+            }
+
+            /// Reads the next fact.
+            pub fn decode(r: &mut FactReader<'a>) -> Result<Fact<'a>, Malformed> {
+                let fact = match r.u8()? {
+                    tag @ (ADDED | ADDED_MADE) => {
+                        let queue = QueueNo(r.u32()?);
+                        let id = match tag {
+                            ADDED => FactId::Given(r.bytes()?),
+                            _ => FactId::Made(r.u64()?),
+                        };
+                        let (policy, priority) = (PolicyNo(r.u32()?), r.u8()?);
+                        let [absolute, ready, left] = flags_of(r.u8()?);
+                        let (due, body) = (r.millis()?, r.bytes()?);
+                        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body }
+                    }
+                    tag @ (DUE | DUE_LEFT) => {
+                        let (queue, place, count) = (Field::get(r)?, Field::get(r)?, r.u32()?);
+                        Fact::Due { queue, place, count, left: tag == DUE_LEFT }
+                    }
+                    $($tag => {
+                        $(let $field = Field::get(r)?;)*
+                        $(let [$($flag),+] = flags_of(r.u8()?); $(let $behind = Field::get(r)?;)*)?
+                        Fact::$fact { $($field,)* $($($flag,)+ $($behind,)*)? }
+                    })+
+                    _ => return Err(r.malformed()),
+                };
+                if fact.holds() { Ok(fact) } else { Err(r.malformed()) }
+            }
+        }
+    };
+}
+
+facts! {
+    1 "queue_bound" QueueBound { queue, db, name }
+    2 "queue_removed" QueueRemoved { queue }
+    3 "queue_forgotten" QueueForgotten { queue }
+    4 "policy_bound" PolicyBound { number, policy }
+    8 "leased" Leased { queue, id, token, lease_end; bound, on_time; }
+    9 "popped" Popped { queue, id, window_end, on_time }
+    10 "unleased" Unleased { queue, id }
+    11 "unpopped" Unpopped { queue, image }
+    12 "acked" Acked { queue, id, window_end }
+    13 "nacked" Nacked { queue, id, counted, priority, error, to }
+    14 "extended" Extended { queue, id, lease_end }
+    15 "lease_over" LeaseOver { queue, id; lost, counted; to }
+    16 "deleted" Deleted { queue, id }
+    17 "expired" Expired { queue, id, window_end }
+    18 "dropped" Dropped { queue, id }
+    19 "rescheduled" Rescheduled { queue, id; absolute, ready, left; due }
+    20 "window_over" WindowOver { queue, id }
+    21 "policy_forgotten" PolicyForgotten { number }
+    22 "flushed" Flushed { db }
+    23 "configured" Configured { queue, settings }
+    24 "paused" Paused { queue, pauses }
+    26 "purged" Purged { queue, purge, count }
+    27 "renamed" Renamed { queue, name, over }
+    28 "redriven" Redriven { queue, id; absolute, ready, left, keep_attempts; due }
+    29 "at" At { now }
+    30 "led" Led { term, node, stall_from, stall_to, level }
+    31 "stall_over" StallOver {}
+    32 "scheduled" Scheduled { queue, schedule, name, body, definition, anchor, after, next }
+    33 "unscheduled" Unscheduled { queue, schedule }
+    34 "occurred" Occurred { queue, schedule, nominal, due, offset_s, policy, priority, left, next }
+    35 "passed" Passed { queue, schedule, nominal, offset_s, missed, skipped, next }
+    36 "gave_way" GaveWay { queue, schedule, at }
+    37 "schedule_paused" SchedulePaused { queue, schedule, pause, after, next }
+    38 "schedule_moved" ScheduleMoved { queue, schedule, after, next }
+    39 "ran" Ran { queue, schedule, at, due, policy, priority, left }
+}
+
+impl Fact<'_> {
     /// Bytes of the encoded fact.
     pub fn encoded_bytes(&self) -> u64 {
-        Counted::of(|out| self.encode(out))
+        ByteCount::of(|out| self.encode(out))
     }
 
-    /// Appends the encoded fact. Cost: one copy of id and body.
-    pub fn encode(&self, out: &mut impl Sink) {
-        let w = &mut Writer(out);
+    /// Whether its fields can stand together.
+    fn holds(&self) -> bool {
         match *self {
-            Fact::QueueBound { queue, db, name } => w.head(QUEUE_BOUND, queue).u8(db.0).bytes(name),
-            Fact::QueueRemoved { queue } => w.head(QUEUE_REMOVED, queue),
-            Fact::QueueForgotten { queue } => w.head(QUEUE_FORGOTTEN, queue),
-            Fact::PolicyBound { number, ref policy } => {
-                w.u8(POLICY_BOUND).u32(number.0).policy(policy)
-            }
-            Fact::PolicyForgotten { number } => w.u8(POLICY_FORGOTTEN).u32(number.0),
-            Fact::Flushed { db } => w.u8(FLUSHED).u8(db.map_or(ALL_DATABASES, |db| db.0)),
-            Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } => {
-                let tag = if matches!(id, FactId::Made(_)) { ADDED_MADE } else { ADDED };
-                let flags = flags(absolute, ready, left);
-                w.head(tag, queue);
-                match id {
-                    FactId::Given(id) => w.bytes(id),
-                    FactId::Made(number) => w.u64(number),
-                };
-                w.u32(policy.0).u8(priority).u8(flags).u64(due.0).bytes(body)
-            }
-            Fact::Due { queue, place, count, left } => {
-                let tag = if left { DUE_LEFT } else { DUE };
-                w.head(tag, queue).u64(place as u64).u32(count)
-            }
-            Fact::Leased { queue, id, token, lease_end, bound, on_time } => {
-                let flags = u8::from(bound) | (u8::from(on_time) << 1);
-                w.head(LEASED, queue).bytes(id).u64(token.0).u64(lease_end.0).u8(flags)
-            }
-            Fact::Popped { queue, id, window_end, on_time } => {
-                w.head(POPPED, queue).bytes(id).u64(window_end.0).u8(on_time.into())
-            }
-            Fact::Unleased { queue, id } => w.head(UNLEASED, queue).bytes(id),
-            Fact::Unpopped { queue, image } => w.head(UNPOPPED, queue).image(&image),
-            Fact::Acked { queue, id, window_end } => {
-                w.head(ACKED, queue).bytes(id).u64(window_end.0)
-            }
-            Fact::Nacked { queue, id, counted, priority, error, to } => {
-                w.head(NACKED, queue).bytes(id).u8(counted.into()).u8(priority);
-                w.u8(error.is_some().into()).bytes(error.unwrap_or_default()).destination(to)
-            }
-            Fact::Extended { queue, id, lease_end } => {
-                w.head(EXTENDED, queue).bytes(id).u64(lease_end.0)
-            }
-            Fact::LeaseOver { queue, id, lost, counted, to } => {
-                let flags = u8::from(lost) | (u8::from(counted) << 1);
-                w.head(LEASE_OVER, queue).bytes(id).u8(flags).destination(to)
-            }
-            Fact::Deleted { queue, id } => w.head(DELETED, queue).bytes(id),
-            Fact::Expired { queue, id, window_end } => {
-                w.head(EXPIRED, queue).bytes(id).u64(window_end.0)
-            }
-            Fact::Dropped { queue, id } => w.head(DROPPED, queue).bytes(id),
-            Fact::Rescheduled { queue, id, absolute, ready, left, due } => {
-                let flags = flags(absolute, ready, left);
-                w.head(RESCHEDULED, queue).bytes(id).u8(flags).u64(due.0)
-            }
-            Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due } => {
-                let kept = u8::from(keep_attempts) * KEEP_ATTEMPTS;
-                let flags = flags(absolute, ready, left) | kept;
-                w.head(REDRIVEN, queue).bytes(id).u8(flags).u64(due.0)
-            }
-            Fact::Purged { queue, purge: Purge { states, windows }, count } => {
-                let states = (0..4).map(|at| u8::from(states[at]) << at).sum::<u8>();
-                w.head(PURGED, queue).u8(states | (u8::from(windows) * WINDOWS)).u64(count)
-            }
-            Fact::Renamed { queue, name, over } => {
-                w.head(RENAMED, queue).bytes(name).u32(over.map_or(NO_QUEUE, |over| over.0))
-            }
-            Fact::WindowOver { queue, id } => w.head(WINDOW_OVER, queue).bytes(id),
-            Fact::Configured { queue, ref settings } => {
-                w.head(CONFIGURED, queue).settings(settings)
-            }
-            Fact::Paused { queue, pauses } => w.head(PAUSED, queue).pauses(pauses),
-            Fact::At { now } => w.u8(AT).u64(now.0),
-            Fact::Led { term, node, stall_from, stall_to, level } => {
-                w.u8(LED).u64(term).u64(node).u64(stall_from.0).u64(stall_to.0).u32(level)
-            }
-            Fact::StallOver => w.u8(STALL_OVER),
-            Fact::Scheduled {
-                queue,
-                schedule,
-                name,
-                body,
-                ref definition,
-                anchor,
-                after,
-                next,
-            } => {
-                w.head(SCHEDULED, queue).u64(schedule.0).bytes(name).bytes(body);
-                w.definition(definition).u64(anchor.0).u64(after.0).coming(next)
-            }
-            Fact::Unscheduled { queue, schedule } => w.head(UNSCHEDULED, queue).u64(schedule.0),
-            Fact::Occurred {
-                queue,
-                schedule,
-                nominal,
-                due,
-                offset_s,
-                policy,
-                priority,
-                left,
-                next,
-            } => {
-                w.head(OCCURRED, queue).u64(schedule.0).u64(nominal.0).u64(due.0);
-                w.u32(offset_s as u32).u32(policy.0).u8(priority).u8(left.into()).coming(next)
-            }
-            Fact::Passed { queue, schedule, nominal, offset_s, missed, skipped, next } => {
-                w.head(PASSED, queue).u64(schedule.0).u64(nominal.0).u32(offset_s as u32);
-                w.u64(missed).u64(skipped).coming(next)
-            }
-            Fact::GaveWay { queue, schedule, at } => {
-                w.head(GAVE_WAY, queue).u64(schedule.0).u64(at.0)
-            }
-            Fact::SchedulePaused { queue, schedule, pause, after, next } => {
-                w.head(SCHEDULE_PAUSED, queue).u64(schedule.0).u64(pause.number());
-                w.u64(after.0).coming(next)
-            }
-            Fact::ScheduleMoved { queue, schedule, after, next } => {
-                w.head(SCHEDULE_MOVED, queue).u64(schedule.0).u64(after.0).coming(next)
-            }
-            Fact::Ran { queue, schedule, at, due, policy, priority, left } => {
-                w.head(RAN, queue).u64(schedule.0).u64(at.0).u64(due.0);
-                w.u32(policy.0).u8(priority).u8(left.into())
-            }
-        };
-    }
-
-    /// Reads the next fact.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Fact<'a>, Malformed> {
-        let tag = r.u8()?;
-        match tag {
-            POLICY_BOUND => {
-                return Ok(Fact::PolicyBound { number: PolicyNo(r.u32()?), policy: r.policy()? });
-            }
-            POLICY_FORGOTTEN => return Ok(Fact::PolicyForgotten { number: PolicyNo(r.u32()?) }),
-            FLUSHED => {
-                let db = r.u8()?;
-                return Ok(Fact::Flushed { db: (db != ALL_DATABASES).then_some(Db(db)) });
-            }
-            AT => return Ok(Fact::At { now: Micros(r.u64()?) }),
-            LED => {
-                let (term, node) = (r.u64()?, r.u64()?);
-                let (stall_from, stall_to, level) = (r.millis()?, r.millis()?, r.u32()?);
-                if term == 0 || stall_to < stall_from {
-                    return Err(r.malformed());
-                }
-                return Ok(Fact::Led { term, node, stall_from, stall_to, level });
-            }
-            STALL_OVER => return Ok(Fact::StallOver),
-            _ => {}
+            Fact::Led { term, stall_from, stall_to, .. } => term > 0 && stall_from <= stall_to,
+            _ => true,
         }
-        let queue = QueueNo(r.u32()?);
-        Ok(match tag {
-            QUEUE_BOUND => Fact::QueueBound { queue, db: Db(r.u8()?), name: r.bytes()? },
-            QUEUE_REMOVED => Fact::QueueRemoved { queue },
-            QUEUE_FORGOTTEN => Fact::QueueForgotten { queue },
-            ADDED | ADDED_MADE => {
-                let id = match tag {
-                    ADDED => FactId::Given(r.bytes()?),
-                    _ => FactId::Made(r.u64()?),
-                };
-                let (policy, priority, flags) = (PolicyNo(r.u32()?), r.u8()?, r.u8()?);
-                let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
-                let left = flags & LEFT != 0;
-                let (due, body) = (r.millis()?, r.bytes()?);
-                Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body }
-            }
-            DUE | DUE_LEFT => {
-                let (place, count) = (r.u64()? as i64, r.u32()?);
-                Fact::Due { queue, place, count, left: tag == DUE_LEFT }
-            }
-            LEASED => {
-                let (id, token, lease_end) = (r.bytes()?, Token(r.u64()?), r.millis()?);
-                let flags = r.u8()?;
-                let (bound, on_time) = (flags & 1 != 0, flags & 2 != 0);
-                Fact::Leased { queue, id, token, lease_end, bound, on_time }
-            }
-            POPPED => {
-                let (id, window_end, on_time) = (r.bytes()?, r.millis()?, r.flag()?);
-                Fact::Popped { queue, id, window_end, on_time }
-            }
-            UNLEASED => Fact::Unleased { queue, id: r.bytes()? },
-            UNPOPPED => Fact::Unpopped { queue, image: r.image()? },
-            ACKED => Fact::Acked { queue, id: r.bytes()?, window_end: r.millis()? },
-            NACKED => {
-                let (id, counted, priority) = (r.bytes()?, r.flag()?, r.u8()?);
-                let (said, text) = (r.flag()?, r.bytes()?);
-                let (error, to) = (said.then_some(text), r.destination()?);
-                Fact::Nacked { queue, id, counted, priority, error, to }
-            }
-            EXTENDED => Fact::Extended { queue, id: r.bytes()?, lease_end: r.millis()? },
-            LEASE_OVER => {
-                let (id, flags, to) = (r.bytes()?, r.u8()?, r.destination()?);
-                let (lost, counted) = (flags & 1 != 0, flags & 2 != 0);
-                Fact::LeaseOver { queue, id, lost, counted, to }
-            }
-            DELETED => Fact::Deleted { queue, id: r.bytes()? },
-            EXPIRED => Fact::Expired { queue, id: r.bytes()?, window_end: r.millis()? },
-            DROPPED => Fact::Dropped { queue, id: r.bytes()? },
-            RESCHEDULED => {
-                let (id, flags, due) = (r.bytes()?, r.u8()?, r.millis()?);
-                let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
-                Fact::Rescheduled { queue, id, absolute, ready, left: flags & LEFT != 0, due }
-            }
-            REDRIVEN => {
-                let (id, flags, due) = (r.bytes()?, r.u8()?, r.millis()?);
-                let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
-                let (left, keep_attempts) = (flags & LEFT != 0, flags & KEEP_ATTEMPTS != 0);
-                Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due }
-            }
-            PURGED => {
-                let flags = r.u8()?;
-                if flags >= 2 * WINDOWS {
-                    return Err(r.malformed());
-                }
-                let states = std::array::from_fn(|at| flags & (1 << at) != 0);
-                let purge = Purge { states, windows: flags & WINDOWS != 0 };
-                Fact::Purged { queue, purge, count: r.u64()? }
-            }
-            RENAMED => {
-                let (name, over) = (r.bytes()?, r.u32()?);
-                let over = (over != NO_QUEUE).then_some(QueueNo(over));
-                Fact::Renamed { queue, name, over }
-            }
-            WINDOW_OVER => Fact::WindowOver { queue, id: r.bytes()? },
-            CONFIGURED => Fact::Configured { queue, settings: Box::new(r.settings()?) },
-            PAUSED => Fact::Paused { queue, pauses: r.pauses()? },
-            SCHEDULED..=RAN => return Fact::decode_scheduling(tag, queue, r),
-            _ => return Err(r.malformed()),
-        })
-    }
-
-    /// A fact about a schedule.
-    fn decode_scheduling(
-        tag: u8,
-        queue: QueueNo,
-        r: &mut Reader<'a>,
-    ) -> Result<Fact<'a>, Malformed> {
-        let schedule = ScheduleNo(r.u64()?);
-        Ok(match tag {
-            SCHEDULED => {
-                let (name, body, definition) = (r.bytes()?, r.bytes()?, Box::new(r.definition()?));
-                let (anchor, after, next) = (r.millis()?, r.millis()?, r.coming()?);
-                Fact::Scheduled { queue, schedule, name, body, definition, anchor, after, next }
-            }
-            UNSCHEDULED => Fact::Unscheduled { queue, schedule },
-            OCCURRED => {
-                let (nominal, due, offset_s) = (r.millis()?, r.millis()?, r.u32()? as i32);
-                let (policy, priority, left) = (PolicyNo(r.u32()?), r.u8()?, r.flag()?);
-                let next = r.coming()?;
-                Fact::Occurred {
-                    queue,
-                    schedule,
-                    nominal,
-                    due,
-                    offset_s,
-                    policy,
-                    priority,
-                    left,
-                    next,
-                }
-            }
-            PASSED => {
-                let (nominal, offset_s) = (r.millis()?, r.u32()? as i32);
-                let (missed, skipped, next) = (r.u64()?, r.u64()?, r.coming()?);
-                Fact::Passed { queue, schedule, nominal, offset_s, missed, skipped, next }
-            }
-            GAVE_WAY => Fact::GaveWay { queue, schedule, at: r.millis()? },
-            SCHEDULE_PAUSED => {
-                let (pause, after) = (Pause::of_number(r.u64()?), r.millis()?);
-                Fact::SchedulePaused { queue, schedule, pause, after, next: r.coming()? }
-            }
-            SCHEDULE_MOVED => {
-                let after = r.millis()?;
-                Fact::ScheduleMoved { queue, schedule, after, next: r.coming()? }
-            }
-            RAN => {
-                let (at, due, policy) = (r.millis()?, r.millis()?, PolicyNo(r.u32()?));
-                Fact::Ran { queue, schedule, at, due, policy, priority: r.u8()?, left: r.flag()? }
-            }
-            _ => return Err(r.malformed()),
-        })
     }
 }
 
@@ -340,12 +228,10 @@ impl<'a> Fact<'a> {
 mod tests {
     use super::*;
     use crate::engine::Facts;
-    use crate::engine::model::fact::{Destination, Image};
-    use crate::engine::model::policy::{Backoff, Policy, Steps};
-    use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Side};
+    use crate::engine::model::policy::{Backoff, Steps};
+    use crate::engine::model::queue_settings::Side;
     use crate::engine::model::reply::Reason;
-    use crate::engine::model::schedule::{Coming, Definition, JobOptions, Overlap, Rule, Terms};
-    use crate::time::Millis;
+    use crate::engine::model::schedule::{JobOptions, Overlap, Rule, ScheduleTerms};
     use rand::{Rng, SeedableRng, rngs::SmallRng};
 
     /// All that can be set.
@@ -526,7 +412,7 @@ mod tests {
         ]
     }
 
-    /// With all that can be said.
+    /// With every field set.
     fn definition() -> Definition {
         let options = JobOptions {
             priority: Some(1),
@@ -536,7 +422,7 @@ mod tests {
             ttl_ms: Some(4),
         };
         let rule = Rule::Cron { pattern: "0 8 * * 1-5".into(), zone: "Europe/Berlin".into() };
-        let terms = Terms {
+        let terms = ScheduleTerms {
             from: Millis(1),
             until: Millis(2),
             runs: 3,
@@ -575,7 +461,7 @@ mod tests {
 
     #[test]
     fn tags_that_nobody_wrote_and_a_stall_that_ends_before_it_begins_are_malformed() {
-        for tag in (0..=u8::MAX).filter(|tag| !(1..=RAN).contains(tag)) {
+        for tag in (0..=u8::MAX).filter(|tag| !(1..=39).contains(tag)) {
             let facts = Facts { bytes: [&[tag][..], &[0; 64]].concat(), count: 1 };
             assert!(matches!(facts.iter().next(), Some(Err(_))), "tag {tag}");
         }

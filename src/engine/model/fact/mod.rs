@@ -1,6 +1,5 @@
-//! What was decided, with nothing left open. Facts are all that [`apply`](crate::engine::Engine::apply)
-//! reads: no clock, setting or client stands behind them, so that replaying them gives the same state
-//! in every later version.
+//! A decision, with nothing left open. Facts are all that [`apply`](crate::engine::Engine::apply) reads, without clock,
+//! setting or client, so that replaying them gives the same state in every later version.
 
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
@@ -16,8 +15,8 @@ use crate::engine::model::schedule::{Coming, Definition};
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo, Token};
 use crate::time::{Micros, Millis};
 pub use batch::Applying;
-pub(in crate::engine) use bytes::{Counted, Writer};
-pub use bytes::{Malformed, Reader, Sink};
+pub(in crate::engine) use bytes::{ByteCount, Writer};
+pub use bytes::{FactReader, Malformed, Sink};
 
 /// A job's id as a fact carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +67,7 @@ pub enum Fact<'a> {
     QueueBound { queue: QueueNo, db: Db, name: &'a [u8] },
     /// The queue is gone with all jobs, windows and totals.
     QueueRemoved { queue: QueueNo },
-    /// Nothing of the queue was used for so long that its totals go.
+    /// The queue was unused for so long that its totals are dropped.
     QueueForgotten { queue: QueueNo },
     /// Binds a number to a policy; later facts use the number.
     PolicyBound { number: PolicyNo, policy: Policy },
@@ -141,7 +140,7 @@ pub enum Fact<'a> {
         counted: bool,
         /// From now on.
         priority: u8,
-        /// What the consumer said.
+        /// The consumer's error text.
         error: Option<&'a [u8]>,
         /// Where it goes.
         to: Destination,
@@ -208,7 +207,7 @@ pub enum Fact<'a> {
     },
     /// An id is free again.
     WindowOver { queue: QueueNo, id: &'a [u8] },
-    /// What is set for the queue from now on, all of it. Jobs keep what they were added with.
+    /// The queue's settings from now on, all of them. Existing jobs keep their values.
     Configured { queue: QueueNo, settings: Box<QueueSettings> },
     /// Which directions of the queue are closed from now on: it was paused or resumed, or a pause
     /// ended by itself.
@@ -217,7 +216,7 @@ pub enum Fact<'a> {
         /// Both directions.
         pauses: Pauses,
     },
-    /// What follows in the batch happened at this instant, which is not before that of what stands before.
+    /// The following facts of the batch happened at this instant, which is not before that of the previous facts.
     At { now: Micros },
     /// A node has begun to lead. The leases that would have ended in the stall, and in one that was not over, are
     /// extended when their ends are met.
@@ -278,11 +277,11 @@ pub enum Fact<'a> {
         skipped: u64,
         next: Option<Coming>,
     },
-    /// An occurrence that nobody has begun is gone, since a newer one takes its place.
+    /// An occurrence that no worker has started was removed for a newer one.
     GaveWay {
         queue: QueueNo,
         schedule: ScheduleNo,
-        /// What stands behind the `@` of its id.
+        /// The part after the `@` of its id.
         at: Millis,
     },
     /// A schedule was paused or resumed, or its pause ended by itself.
@@ -299,7 +298,7 @@ pub enum Fact<'a> {
     Ran {
         queue: QueueNo,
         schedule: ScheduleNo,
-        /// What stands behind the `@` of its id.
+        /// The part after the `@` of its id.
         at: Millis,
         due: Millis,
         policy: PolicyNo,
@@ -394,7 +393,7 @@ impl Facts {
 
     /// Reads them back, in order. The error says at which byte reading stopped.
     pub fn iter(&self) -> impl Iterator<Item = Result<Fact<'_>, Malformed>> {
-        let mut reader = Reader::new(&self.bytes);
+        let mut reader = FactReader::new(&self.bytes);
         std::iter::from_fn(move || (!reader.is_done()).then(|| Fact::decode(&mut reader)))
     }
 }

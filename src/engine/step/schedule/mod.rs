@@ -1,5 +1,5 @@
-//! What comes due of a queue's schedules: an occurrence is made, or its nominal instant is passed over. Each is told of
-//! exactly once.
+//! The due occurrences of a queue's schedules: an occurrence is made, or its nominal instant is passed over. Each is
+//! recorded exactly once.
 //!
 //! ```text
 //! every 1m, CATCHUP 2, and nothing could be made from 10:01:30 to 10:06:10
@@ -7,17 +7,17 @@
 //!    `-- missed: 3 ------'  `- made ---'               next
 //! ```
 //!
-//! What is *held* is not decided: no fact is made while the queue takes no jobs, or while there is no memory or no room
-//! in the journal. How late it is counts when it can be made.
+//! A *held* occurrence is not decided: no fact is made while the queue accepts no jobs, or without memory or journal
+//! space. Its lateness is computed when it can be made.
 
 pub mod times;
 pub mod zones;
 
+use crate::engine::journal_room::occurring_growth;
 use crate::engine::model::fact::Fact;
 use crate::engine::model::queue_settings::Pause;
-use crate::engine::model::request::{QueueName, Side, State};
+use crate::engine::model::request::{JobState, QueueName, Side};
 use crate::engine::model::schedule::{Coming, Miss, Obstacle, Overlap};
-use crate::engine::room::occurring_growth;
 use crate::engine::step::Step;
 use crate::engine::store::Located;
 use crate::engine::store::schedules::{OccurrenceId, Schedule};
@@ -30,7 +30,6 @@ use zones::Looked;
 
 /// A missed occurrence, for the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Missed {
     pub queue: Box<[u8]>,
     pub schedule: Box<[u8]>,
@@ -40,7 +39,7 @@ pub struct Missed {
     pub newest: Millis,
 }
 
-/// What was missed since somebody asked.
+/// Missed occurrences since the last report.
 #[derive(Default, Debug)]
 pub struct MissedNotes {
     /// The first [`MISSED_NOTED_MAX`](limits::MISSED_NOTED_MAX).
@@ -50,8 +49,8 @@ pub struct MissedNotes {
 }
 
 impl Step<'_, '_> {
-    /// Does what has come due of the queue's schedules; false if budget or room were used up before the end. What is
-    /// held is left.
+    /// Makes the due occurrences of the queue's schedules; false if budget or space were used up before the end. Held
+    /// occurrences are left.
     pub fn sweep_schedules(&mut self, queue: QueueNo) -> bool {
         if self.store.queue(queue).schedules.is_none() {
             return true;
@@ -84,7 +83,7 @@ impl Step<'_, '_> {
         Times::of(definition, name, *anchor, &self.live.zones)
     }
 
-    /// What is to come of a schedule that is not paused from `at` on.
+    /// The next instant of a schedule that is not paused from `at` on.
     pub fn coming(&self, schedule: &Schedule, times: &Times, at: Millis) -> Option<Coming> {
         if schedule.is_used_up() { None } else { times.next_due(schedule.after, at) }
     }
@@ -114,7 +113,7 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    /// One thing that is to be done about a schedule.
+    /// One action on a schedule.
     fn come_due(&mut self, queue: QueueNo, number: ScheduleNo) -> Result<(), Obstacle> {
         if self.is_moved_by_zones(queue, number) {
             return Ok(());
@@ -149,7 +148,7 @@ impl Step<'_, '_> {
         is_moved
     }
 
-    /// What has come due of a schedule and could not be made yet is missed: it will not be made any more.
+    /// A due occurrence that could not be made yet is missed: it will not be made any more.
     pub fn miss_due(&mut self, queue: QueueNo, number: ScheduleNo) {
         let schedule = self.store.schedule(queue, number);
         let now = self.now.floor();
@@ -173,8 +172,8 @@ impl Step<'_, '_> {
         }
     }
 
-    /// If what comes first is later than GRACE allows: up to which nominal instant that is so, and how many those
-    /// are. What this server has been at work on ever since it came due is not late, however long that takes.
+    /// If the first due instant is later than GRACE allows: the newest nominal instant for which that holds, and their
+    /// number. An instant since which this server has been working is not late, however long the work takes.
     fn too_late(
         &self,
         queue: QueueNo,
@@ -194,9 +193,9 @@ impl Step<'_, '_> {
         Some(missed_upto(times, coming, times.newest_due(Millis(least.0 - 1))))
     }
 
-    /// If more has come due than CATCHUP makes up for: the newest nominal instant of those that are passed over, and
-    /// how many they are. What is made up for is settled when it is first looked at, so that no more is passed over
-    /// while it is made. What came due while clients were paused is made, as jobs of that time fall due: time stood.
+    /// If more occurrences are due than CATCHUP allows: the newest nominal instant of those that are passed over, and
+    /// their number. The set to make is fixed when it is first computed, so that no more are passed over while they are
+    /// made. Occurrences that fell due while clients were paused are made, like jobs of that time: time stood still.
     fn older_than_newest(
         &mut self,
         queue: QueueNo,
@@ -274,7 +273,7 @@ impl Step<'_, '_> {
         self.live.missed.noted.push(Missed { queue, schedule: name, count, why, newest });
     }
 
-    /// Those that nobody has begun, oldest first.
+    /// Occurrences that no worker has started, oldest first.
     fn waiting_occurrences(
         &self,
         queue: QueueNo,
@@ -282,11 +281,11 @@ impl Step<'_, '_> {
     ) -> impl Iterator<Item = (Millis, Located)> {
         schedule.recent.iter().filter_map(move |at| {
             let (state, located) = self.store.open_occurrence(queue, &schedule.id_at(*at))?;
-            (state != State::Leased).then_some((*at, located))
+            (state != JobState::Leased).then_some((*at, located))
         })
     }
 
-    /// The oldest occurrence that nobody has begun.
+    /// The oldest occurrence that no worker has started.
     pub fn waiting_occurrence(
         &self,
         queue: QueueNo,
@@ -350,7 +349,7 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    /// An earlier occurrence that nobody has begun gives way; false if there is none.
+    /// Removes an earlier occurrence that no worker has started; false without one.
     pub fn give_way(&mut self, queue: QueueNo, schedule: ScheduleNo) -> bool {
         let of = self.store.schedule(queue, schedule);
         let Some((at, located)) = self.waiting_occurrence(queue, of) else { return false };
@@ -358,7 +357,7 @@ impl Step<'_, '_> {
         true
     }
 
-    /// Whether memory and the next base have room for a job with so many bytes of id and body.
+    /// Whether memory and the next base have space for a job with this many bytes of id and body.
     fn check_making(&mut self, queue: QueueNo, bytes: usize) -> Result<(), Obstacle> {
         let name =
             QueueName { db: self.store.queue(queue).db, name: &self.store.queue(queue).name };
@@ -377,7 +376,6 @@ impl Step<'_, '_> {
         (policy, priority, left)
     }
 
-    /// Commits a fact that adds a job which is ready.
     pub fn commit_ready(&mut self, queue: QueueNo, fact: &Fact<'_>, at: Located) {
         let index = self.commit(fact, at).index.expect("an occurrence has a number");
         let place = self.store.jobs().get(index).order;

@@ -28,8 +28,8 @@ fn millis(second: i64) -> Millis {
 }
 
 impl Times {
-    /// Of what is kept; the rule may mean nothing by these tables. Cost: the pattern is read, up to 20 µs, 0.5 µs as
-    /// people write them.
+    /// From the stored form; with these tables the rule may be invalid. Cost: reading the pattern, up to 20 µs, 0.5 µs
+    /// for usual ones.
     pub fn of(
         definition: &Definition,
         name: &[u8],
@@ -48,13 +48,13 @@ impl Times {
         Ok(Times { rule, from, until, shift_ms: definition.shift_ms(name) })
     }
 
-    /// Of a pattern that was read, without bounds.
+    /// From a parsed pattern, without bounds.
     pub fn of_pattern(pattern: Box<Pattern>, zone: Zone, from: Millis) -> Times {
         let rule = Read::Cron { pattern, zone };
         Times { rule, from, until: Millis(u64::MAX), shift_ms: 0 }
     }
 
-    /// Of a grid, without bounds.
+    /// From a grid, without bounds.
     pub fn of_grid(ms: u64, anchor: Millis) -> Times {
         let rule = Read::Every { ms, anchor };
         Times { rule, from: Millis(0), until: Millis(u64::MAX), shift_ms: 0 }
@@ -80,8 +80,8 @@ impl Times {
         self.next(after)
     }
 
-    /// Behind what something is to come of a schedule that goes on at `at`, and not before: no tables tell then of an
-    /// instant that was due earlier.
+    /// The instant after which the next occurrence of a schedule that resumes at `at` comes: with no tables can an
+    /// earlier instant become due then.
     pub fn behind(&self, after: Millis, at: Millis) -> Millis {
         let next = self.next_due(after, at);
         let before = next.map_or(at, |next| at.min(Millis(next.nominal.0 - 1)));
@@ -122,8 +122,8 @@ impl Times {
         }
     }
 
-    /// From `next` on, what is due by `end`: the newest nominal instant, or one up to which there is none behind it, and
-    /// how many those are. Cost: a counting; with a shift also of [`Times::newest_due`].
+    /// From `next` on, the instants due by `end`: the newest nominal instant, or one after which there is none, and
+    /// their number. Cost: counting; with a shift also [`Times::newest_due`].
     pub fn due_within(&self, next: Coming, end: Millis) -> (Millis, u64) {
         let newest =
             if self.shift_ms == 0 { Some(end.min(self.until)) } else { self.newest_due(end) };
@@ -154,7 +154,7 @@ impl Times {
         if count == 1 {
             return newest;
         }
-        // The greatest instant behind which there are as many; instants are whole seconds.
+        // The greatest instant with the same number of later ones; instants are whole seconds.
         let (mut low, mut high) = (seconds(after), seconds(newest));
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -198,7 +198,7 @@ impl Times {
         }
     }
 
-    /// What the clocks show then.
+    /// The local time then.
     pub fn show(&self, at: Millis) -> Option<String> {
         match &self.rule {
             Read::Cron { zone, .. } => zone.show(seconds(at)),

@@ -1,4 +1,4 @@
-//! What is to come of a schedule by other tables of zones than those by which it was looked up.
+//! The next instant of a schedule with other time-zone tables than before.
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::queue_settings::Pause;
@@ -13,7 +13,7 @@ use crate::time::Millis;
 /// Local times that are passed over because they have come: those of a whole day of minutes.
 const LOCAL_TIMES_MAX: usize = 2_000;
 
-/// What a look at a schedule came to.
+/// The result of looking at a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Looked {
     Unchanged,
@@ -23,7 +23,7 @@ pub enum Looked {
 }
 
 impl Step<'_, '_> {
-    /// Looks up anew what is to come of a schedule.
+    /// Looks up the next instant of a schedule again.
     pub fn look_at_schedule(&mut self, queue: QueueNo, number: ScheduleNo) -> Looked {
         let schedule = self.store.schedule(queue, number);
         let is_timed = matches!(schedule.definition.rule, Rule::Cron { .. });
@@ -35,7 +35,12 @@ impl Step<'_, '_> {
             return Looked::Unknown;
         };
         let (after, next) = newly_coming(schedule, &times);
-        if next == schedule.next() && !schedule.stuck {
+        if next == schedule.next() {
+            // No fact: which tables a machine has had is its own. One would count as a use of the queue, here and not on
+            // a node that had the zone all along.
+            if schedule.stuck {
+                self.store.set_schedule_unstuck(queue, number);
+            }
             return Looked::Unchanged;
         }
         let fact = Fact::ScheduleMoved { queue, schedule: number, after, next };
@@ -44,8 +49,8 @@ impl Step<'_, '_> {
     }
 }
 
-/// What is to come of a schedule by tables that may be other ones than before, and behind what: an instant that came
-/// due stays so, and a local time that has come is not shown again.
+/// The next instant of a schedule by tables that may have changed, and the instant it comes after: an instant that came
+/// due stays so, and a local time that has come does not come again.
 fn newly_coming(schedule: &Schedule, times: &Times) -> (Millis, Option<Coming>) {
     let after = schedule.after;
     let first = match schedule.pause() {

@@ -5,9 +5,9 @@
 //! 8 bytes, or by a 16th where it is large, and is named by 4. A page holds slots of one size, has 64 KiB
 //! in most cases, and goes when all are free.
 //!
-//! What that cannot do is use the room of a small job for a large one. Jobs added and cancelled in
-//! waves of different sizes would leave pages with a slot in use each; so when a tenth of what is held
-//! could be given back, jobs are moved from the upper pages to lower ones ([`Data::move_below`]), in slices.
+//! The limit: the space of a small job cannot hold a large one. Jobs added and cancelled in waves of different sizes
+//! would leave pages with one used slot each; so when a tenth of the held memory could be returned, jobs are moved from
+//! the upper pages to lower ones ([`Data::move_below`]), in slices.
 
 use crate::pool::{Numbers, Pool, resize};
 
@@ -15,8 +15,8 @@ use crate::pool::{Numbers, Pool, resize};
 const FINE_BYTES_MAX: usize = 256;
 /// ... up to here of 32 ...
 const COARSE_BYTES_MAX: usize = 1_024;
-/// ... and up to here of a 16th of the power of two below. What is larger has an allocation of its own:
-/// its pages of memory go back as soon as it does, and half a page is no more than a 32nd of it.
+/// ... and up to here of 1/16 of the power of two below. Larger data has an allocation of its own: its memory is
+/// returned with it, and half a page is at most 1/32 of it.
 const SLOT_BYTES_MAX: usize = 64 << 10;
 
 const FINE_CLASSES: usize = FINE_BYTES_MAX / 8;
@@ -32,23 +32,21 @@ const PAGE_BYTES: usize = 64 << 10;
 const PAGE_SLOTS_MAX: usize = 4_096;
 const PAGE_SLOTS_MIN: usize = 4;
 
-/// Bytes that an allocation is rounded up to where it stands alone.
+/// Bytes that an allocation of its own is rounded up to.
 const LARGE_BYTES_STEP: usize = 4_096;
 
 /// Where a job's id and body stand; of their length it follows in which class.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Slot(u32);
 
-/// See the module.
 #[derive(Debug)]
 pub struct Data {
     classes: [Class; CLASSES],
     large: Pool<Box<[u8]>, 64>,
-    /// Bytes of all pages.
     pages_bytes: usize,
     /// Bytes of all slots in use.
     used: usize,
-    /// Bytes of what stands alone.
+    /// Bytes of allocations of their own.
     large_bytes: usize,
 }
 
@@ -59,9 +57,8 @@ struct Class {
     /// Without room where a page is closed. A new page is written slot by slot from its beginning, as the
     /// lowest free one is taken, and is as long as what was written: nothing is zeroed before.
     pages: Vec<Vec<u8>>,
-    /// Bytes of a slot.
     bytes: u32,
-    /// The number of a slot has this many bits, those above tell its page.
+    /// The number of a slot has this many bits; those above are its page.
     shift: u32,
 }
 
@@ -99,7 +96,6 @@ impl Class {
     }
 }
 
-/// Writes id and body to where a slot of `page` begins.
 #[inline]
 fn write(page: &mut Vec<u8>, at: usize, id: &[u8], body: &[u8]) {
     if let Some(room) = page.get_mut(at..at + id.len() + body.len()) {
@@ -108,20 +104,20 @@ fn write(page: &mut Vec<u8>, at: usize, id: &[u8], body: &[u8]) {
         second.copy_from_slice(body);
         return;
     }
-    // The last slot so far, or the one behind it, and the bytes that the one before does not need.
+    // The last slot so far, or the next one, and the bytes that the previous one does not need.
     page.resize(at, 0);
     page.extend_from_slice(id);
     page.extend_from_slice(body);
 }
 
-/// The class of what has so many bytes; none if it stands alone.
+/// The size class for this many bytes; none for an allocation of its own.
 #[inline]
 fn class_of(length: usize) -> Option<usize> {
     match length.saturating_sub(1) {
         last if last < FINE_BYTES_MAX => Some(last / 8),
         last if last < COARSE_BYTES_MAX => Some(FINE_CLASSES + (last - FINE_BYTES_MAX) / 32),
         last if last < SLOT_BYTES_MAX => {
-            // 1,024 to 2,047 have ten bits below the first one, of which the upper four tell the step.
+            // 1,024 to 2,047 have ten bits below the first one, of which the upper four are the step.
             let doubling = last.ilog2() as usize - COARSE_BYTES_MAX.ilog2() as usize;
             let step = (last >> (last.ilog2() - STEPS.ilog2())) - STEPS;
             Some(FINE_CLASSES + COARSE_CLASSES + doubling * STEPS + step)
@@ -130,7 +126,6 @@ fn class_of(length: usize) -> Option<usize> {
     }
 }
 
-/// Bytes of a slot of this class.
 const fn slot_bytes(class: usize) -> usize {
     if class < FINE_CLASSES {
         (class + 1) * 8
@@ -142,12 +137,11 @@ const fn slot_bytes(class: usize) -> usize {
     }
 }
 
-/// Slots of a page of this class.
 fn page_slots(class: usize) -> usize {
     (PAGE_BYTES / slot_bytes(class)).clamp(PAGE_SLOTS_MIN, PAGE_SLOTS_MAX)
 }
 
-/// Bytes that an id and a body of so many bytes take where they stand.
+/// Bytes that an id and a body of this many bytes take in place.
 pub fn stored_bytes(length: usize) -> usize {
     match class_of(length) {
         Some(class) => slot_bytes(class),
@@ -156,7 +150,7 @@ pub fn stored_bytes(length: usize) -> usize {
 }
 
 impl Data {
-    /// Stores id and body, one behind the other.
+    /// Stores id and body, one after the other.
     pub fn put(&mut self, id: &[u8], body: &[u8]) -> Slot {
         let length = id.len() + body.len();
         let Some(class) = class_of(length) else {
@@ -179,7 +173,7 @@ impl Data {
         slot
     }
 
-    /// What stands there; it has so many bytes.
+    /// The data in the slot; it has this many bytes.
     pub fn get(&self, slot: Slot, length: usize) -> &[u8] {
         let Some(class) = class_of(length) else { return self.large.get(slot.0) };
         let class = &self.classes[class];
@@ -187,7 +181,6 @@ impl Data {
         &class.pages[page][at..][..length]
     }
 
-    /// Frees it.
     pub fn free(&mut self, slot: Slot, length: usize) {
         let Some(class) = class_of(length) else {
             self.large_bytes -= stored_bytes(length);
@@ -201,7 +194,7 @@ impl Data {
         }
     }
 
-    /// Frees it and gives what stood there; what is large is not copied.
+    /// Frees the slot and returns its data; large data is not copied.
     pub fn take(&mut self, slot: Slot, length: usize) -> Box<[u8]> {
         let taken = match class_of(length) {
             Some(_) => Box::from(self.get(slot, length)),
@@ -211,7 +204,6 @@ impl Data {
         taken
     }
 
-    /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.pages_bytes + self.large_bytes
     }
@@ -225,13 +217,13 @@ impl Data {
         self.classes.iter().map(spare).sum()
     }
 
-    /// Whether there is a place for so many bytes that takes no further page.
+    /// Whether there is a place for this many bytes without a further page.
     pub fn has_room(&self, length: usize) -> bool {
         class_of(length).is_some_and(|class| self.classes[class].numbers.has_room())
     }
 
-    /// Moves it to a lower page if that helps to empty one: where it stands now. When all were asked for
-    /// once, no page but the last of each size has more room than what was freed meanwhile.
+    /// Moves it to a lower page if that helps to empty one; returns its new place. Once all have been asked, only the
+    /// last page of each size has more free space than was freed meanwhile.
     pub fn move_below(&mut self, slot: Slot, length: usize) -> Slot {
         let Some(class) = class_of(length) else { return slot };
         let class = &mut self.classes[class];
@@ -254,7 +246,6 @@ impl Data {
         }
     }
 
-    /// How many ids and bodies are stored.
     pub fn count(&self) -> usize {
         let slots: usize = self.classes.iter().map(|class| class.numbers.used()).sum();
         slots + self.large.used()
@@ -284,7 +275,7 @@ mod tests {
         assert_eq!(class_of(SLOT_BYTES_MAX + 1), None);
     }
 
-    /// What is stored, as a list.
+    /// The stored data, as a list.
     #[derive(Default)]
     struct Model {
         data: Data,
@@ -365,7 +356,7 @@ mod tests {
             let stored: Vec<Slot> = (0..slots).map(|_| data.put(&id, &vec![1; body])).collect();
             let last = slots * slot_bytes(class) + length;
             assert_eq!(data.classes[class].pages[0].len(), last, "the first slot is never used");
-            // What stands in the last slot may be followed by something longer or shorter there.
+            // The data in the last slot may be followed by longer or shorter data there.
             for other in [length - 1, length, length + 3] {
                 data.free(stored[slots - 1], length);
                 let text: Vec<u8> = (0..other).map(|at| at as u8).collect();

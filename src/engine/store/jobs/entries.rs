@@ -1,12 +1,11 @@
 //! A small hash table of slab numbers: one cache line to look an entry up, and memory in exactly the
 //! sizes that allocators hand out.
 //!
-//! Open addressing over *groups* of one cache line: 12 entries, 12 tags (8 bits of each one's hash),
-//! and how many entries have *passed* by, since they belong here and found it full. A look-up goes from
-//! its home group on to the next until it finds the entry or a group that nobody passed. So a removal
-//! leaves nothing behind that would have to be swept: it takes its passing back. Example: of 13 entries
-//! that belong to group 5 the last stands in group 6, and 5 has 1 passed; when that one is removed, it
-//! has none again, and looking for a 14th ends at group 5.
+//! Open addressing over *groups* of one cache line: 12 entries, 12 tags (8 bits of each one's hash), and how many
+//! entries have *passed*, because they belong here and found it full. A look-up goes from its home group to the next
+//! until it finds the entry or a group without passed entries. So a removal leaves no tombstone: it decrements the
+//! count. Example: of 13 entries that belong to group 5 the last is in group 6, and 5 has 1 passed; when that one is
+//! removed, it has none again, and a look-up of a 14th ends at group 5.
 //!
 //! A table has a power of two of groups, so 64 to 2,048 bytes: sizes that an allocator does not round
 //! up. The tables of hashbrown have 16 bytes more than a power of two, and 512 entries of it took 3,072 bytes
@@ -30,7 +29,6 @@ struct Group {
 const _: () = assert!(size_of::<Group>() == 64);
 
 impl Group {
-    /// The slots with this tag.
     #[inline]
     fn tagged(&self, tag: u8) -> Slots {
         let [low @ .., a, b, c, d] = self.tags;
@@ -40,7 +38,6 @@ impl Group {
         Slots(!(low >> 7) & LOWEST_BITS | !(high >> 6) & 0x0202_0202)
     }
 
-    /// The slots with an entry.
     #[inline]
     fn used(&self) -> Slots {
         Slots(self.tagged(FREE).0 ^ (LOWEST_BITS | 0x0202_0202))
@@ -64,7 +61,7 @@ fn nonzero_bytes(word: u64) -> u64 {
     ((word & REST) + REST) | word
 }
 
-/// Slots of a group: bit 8 * n stands for slot n, bit 8 * n + 1 for slot 8 + n.
+/// Slots of a group: bit 8 * n is slot n, bit 8 * n + 1 is slot 8 + n.
 #[derive(Clone, Copy)]
 struct Slots(u64);
 
@@ -82,7 +79,7 @@ impl Iterator for Slots {
     }
 }
 
-/// See the module. Its user keeps what the entries stand for, and tells their hashes.
+/// See the module. Its user stores the data of the entries, and provides their hashes.
 #[derive(Default, Debug)]
 pub struct Entries {
     /// A power of two of them, or none.
@@ -91,12 +88,11 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// None, with room for so many.
+    /// Empty, with capacity for this many.
     pub fn with_capacity(room: usize) -> Entries {
         Entries { groups: vec![Group::default(); groups_for(room)].into(), len: 0 }
     }
 
-    /// How many entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.len as usize
@@ -108,13 +104,11 @@ impl Entries {
         self.groups.len() * 21 / 2
     }
 
-    /// Bytes held.
     #[inline]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.groups)
     }
 
-    /// The entry with this hash for which `is` holds.
     #[inline]
     pub fn find(&self, hash: u64, is: impl FnMut(u32) -> bool) -> Option<u32> {
         self.place(hash, is).map(|(_, _, entry)| entry)
@@ -172,8 +166,7 @@ impl Entries {
         self.len = 0;
     }
 
-    /// Gives back what it holds beyond the room for so many, and for those that are there: how many
-    /// bytes.
+    /// Returns memory beyond the capacity for this many and the present entries: how many bytes.
     pub fn shrink_to(&mut self, room: usize, hash_of: impl Fn(u32) -> u64) -> usize {
         let (before, room) = (self.bytes(), room.max(self.len()));
         if groups_for(room) < self.groups.len() {
@@ -235,7 +228,6 @@ impl Entries {
     }
 }
 
-/// How many groups hold so many entries.
 fn groups_for(room: usize) -> usize {
     if room == 0 { 0 } else { (room * 2).div_ceil(21).next_power_of_two() }
 }
@@ -254,7 +246,7 @@ mod tests {
     use rand::{Rng, SeedableRng, rngs::SmallRng};
     use std::collections::HashMap;
 
-    /// What the entries' numbers hash to: evenly, into few homes, or all alike.
+    /// The hashes of the entries' numbers: even, in few homes, or all alike.
     const HASHES: [fn(u32) -> u64; 4] = [
         |entry| (u64::from(entry) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23),
         |entry| wide(entry),
@@ -265,7 +257,6 @@ mod tests {
     struct Model {
         entries: Entries,
         hash_of: fn(u32) -> u64,
-        /// Hashes by entry.
         model: HashMap<u32, u64>,
     }
 
@@ -283,7 +274,7 @@ mod tests {
         }
 
         fn replace(&mut self, entry: u32) {
-            // Of the same hash, for all of HASHES but the first two, where only itself is.
+            // Of the same hash, for all of HASHES except the first two, which are alone.
             let (hash, by) = ((self.hash_of)(entry), entry + 21 * 1_000);
             if (self.hash_of)(by) != hash || self.model.contains_key(&by) {
                 return;

@@ -1,4 +1,4 @@
-//! Hashes of ids and names: keyed, so that nobody outside can choose ids that collide.
+//! Hashes of ids and names: keyed, so that no client can choose colliding ids.
 //!
 //! A job keeps 32 bits of its id's hash; [`wide`] spreads them over the 64 that the index wants. Its
 //! rank (what decides about the index table) is the upper 27 of the 32 bits. For a server-made id
@@ -8,10 +8,10 @@
 //! of an ADD was waiting for them.) A table holds 336, so groups of 32 leave it room to split, and
 //! no more than 32 ids can ever share a rank by design.
 //!
-//! Equal keys give equal hashes, and so one order of SCAN, in builds of one version whose target has the AES
-//! instructions switched on in both or in neither (`-C target-cpu`; neither is what a plain build for x86-64 or
-//! aarch64 has): ahash chooses by that. Nothing else rests on it. A cursor of a build that hashes in another way is
-//! refused (see `order.rs`); digests and facts know no hash of this key.
+//! Equal keys give equal hashes, and so one order of SCAN, in builds of one version whose targets both have or both
+//! lack the AES instructions (`-C target-cpu`; a plain build for x86-64 or aarch64 lacks them): ahash chooses by that.
+//! Nothing else depends on it. A cursor of a build with other hashes is refused (see `order.rs`); digests and facts do
+//! not use hashes of this key.
 
 use ahash::RandomState;
 
@@ -32,22 +32,19 @@ const RANK_MASK: u64 = ((1 << (32 - GROUP_BITS)) - 1) << RANK_SHIFT;
 pub struct Hasher(RandomState);
 
 impl Hasher {
-    /// Keyed by `seed`.
     pub fn new(seed: u64) -> Hasher {
         Hasher(RandomState::with_seeds(seed, !seed, 0x6a09_e667, 0xbb67_ae85))
     }
 
-    /// For maps whose order is never looked at.
+    /// For maps whose order is never used.
     pub fn state(&self) -> RandomState {
         self.0.clone()
     }
 
-    /// The hash of a queue's name.
     pub fn name(&self, name: &[u8]) -> u32 {
         self.0.hash_one(name) as u32
     }
 
-    /// The hash of a job's id.
     pub fn id(&self, id: &[u8]) -> u32 {
         match token::read(id) {
             Some(number) => self.number(number),
@@ -55,7 +52,6 @@ impl Hasher {
         }
     }
 
-    /// The hash of the id made from `number`.
     pub fn number(&self, number: u64) -> u32 {
         let group = self.0.hash_one(number >> GROUP_BITS) as u32;
         (group << GROUP_BITS) | (number as u32 & ((1 << GROUP_BITS) - 1))

@@ -13,7 +13,7 @@
 
 use crate::engine::store::jobs::entries::Entries;
 
-/// What 2,048 bytes hold before they would double.
+/// The capacity of 2,048 bytes, before they would double.
 pub const TABLE_ENTRIES_MAX: usize = 336;
 
 /// Deepest directory, 2^24 entries: 5.6 billion jobs.
@@ -21,18 +21,17 @@ const DEPTH_MAX: u8 = 24;
 
 /// An index of u32 slab numbers by hash. The caller keeps the ids and compares them.
 #[derive(Default, Debug)]
-pub struct Table {
+pub struct SlabIndex {
     depth: u8,
     /// 2^depth entries; empty as long as there is one table or none.
     directory: Vec<u32>,
-    tables: Vec<Part>,
+    tables: Vec<TablePart>,
     len: usize,
-    /// Bytes of the tables' entries.
     entry_bytes: usize,
 }
 
 #[derive(Default, Debug)]
-struct Part {
+struct TablePart {
     /// How many top bits of the rank all entries of this table share.
     bits: u8,
     entries: Entries,
@@ -48,8 +47,7 @@ fn rank(hash: u64) -> u64 {
     hash << 7
 }
 
-impl Table {
-    /// How many entries.
+impl SlabIndex {
     pub fn len(&self) -> usize {
         self.len
     }
@@ -64,7 +62,7 @@ impl Table {
         if self.tables.is_empty() {
             // Most queues never have a second one.
             self.tables.reserve_exact(1);
-            self.tables.push(Part::default());
+            self.tables.push(TablePart::default());
         }
         loop {
             let number = self.part_of(hash);
@@ -90,17 +88,16 @@ impl Table {
         self.len -= 1;
         let (len, capacity) = (part.entries.len(), part.entries.capacity());
         if self.len == 0 {
-            *self = Table::default();
+            *self = SlabIndex::default();
         } else if capacity > 16 && len * 8 < capacity {
             self.entry_bytes -= part.entries.shrink_to(len * 2, hash_of);
         }
         true
     }
 
-    /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.entry_bytes
-            + self.tables.capacity() * size_of::<Part>()
+            + self.tables.capacity() * size_of::<TablePart>()
             + self.directory.capacity() * size_of::<u32>()
     }
 
@@ -145,7 +142,7 @@ impl Table {
         })
     }
 
-    /// As [`Table::scan`], and ends as if `count` had been reached when `visit` is false.
+    /// As [`SlabIndex::scan`], and ends as if `count` had been reached when `visit` is false.
     pub fn scan_while(
         &self,
         place: u64,
@@ -217,7 +214,7 @@ impl Table {
             half.insert(hash, entry, hash_of);
         }
         let bits = part.bits;
-        self.tables.push(Part { bits, entries: upper });
+        self.tables.push(TablePart { bits, entries: upper });
         // The directory entries of the upper half: all that share the sibling's `bits` top bits.
         let first = (rank(hash) | bit) >> (64 - bits) << (self.depth - bits);
         let span = 1u64 << (self.depth - bits);
@@ -239,7 +236,7 @@ mod tests {
 
     #[test]
     fn finds_what_was_inserted_and_not_what_was_removed() {
-        let mut table = Table::default();
+        let mut table = SlabIndex::default();
         let mut model = BTreeSet::new();
         let mut rng = SmallRng::seed_from_u64(7);
         for _ in 0..60_000 {
@@ -263,14 +260,14 @@ mod tests {
         assert!(table.tables.is_empty(), "an empty table holds nothing");
     }
 
-    fn check_bytes(table: &Table) {
+    fn check_bytes(table: &SlabIndex) {
         let bytes = table.tables.iter().map(|part| part.entries.bytes());
         assert_eq!(table.entry_bytes, bytes.sum::<usize>());
     }
 
     #[test]
     fn parts_tell_all_entries_which_can_be_replaced_and_give_back_what_they_hold() {
-        let mut table = Table::default();
+        let mut table = SlabIndex::default();
         (0..50_000).for_each(|entry| table.insert(hash(entry), entry, hash));
         let full = table.bytes();
         for entry in (0..50_000).filter(|entry| entry % 12 != 0) {
@@ -293,7 +290,7 @@ mod tests {
 
     #[test]
     fn scan_returns_all_that_stays_while_the_table_grows_and_shrinks() {
-        let mut table = Table::default();
+        let mut table = SlabIndex::default();
         (0..5_000).for_each(|entry| table.insert(hash(entry), entry, hash));
         let (mut place, mut seen, mut next) = (0, BTreeSet::new(), 10_000);
         loop {
@@ -322,7 +319,7 @@ mod tests {
         let named = |entry: u32| wide(hasher.name(&entry.to_le_bytes()));
         let hashes: [&dyn Fn(u32) -> u64; 2] = [&made, &named];
         for hash_of in hashes {
-            let mut table = Table::default();
+            let mut table = SlabIndex::default();
             for entry in 0..1_000_000 {
                 table.insert(hash_of(entry), entry, hash_of);
                 // From when most tables were split to when most are about to be.

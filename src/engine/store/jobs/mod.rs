@@ -1,8 +1,7 @@
-//! A job as it is kept: 40 bytes beside its timer, its place in the id index and a slot for id and
-//! body.
+//! A stored job: 40 bytes, plus its timer, its place in the id index and a slot for id and body.
 //!
-//! What only a delivered or dead job has is apart ([`History`]), so that a million jobs that wait
-//! for their time do not pay for it.
+//! Data of delivered or dead jobs is separate ([`History`]), so that a million waiting jobs do not
+//! pay for it.
 
 pub(in crate::engine) mod bodies;
 pub(in crate::engine) mod entries;
@@ -13,7 +12,7 @@ pub(in crate::engine) mod policies;
 pub(in crate::engine) mod slots;
 
 use crate::engine::model::reply::Reason;
-use crate::engine::model::request::State;
+use crate::engine::model::request::JobState;
 use crate::engine::store::jobs::bodies::{Data, Slot};
 use crate::ids::PolicyNo;
 use crate::pool::Pool;
@@ -22,9 +21,9 @@ use crate::time::{Micros, Millis};
 /// The slab number of a job inside a partition; also the key of its timer.
 pub type JobIndex = u32;
 
-/// What the slab holds under a number.
+/// The slab's state of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Stage {
+pub enum JobStage {
     /// Nothing.
     #[default]
     Vacant,
@@ -40,30 +39,30 @@ pub enum Stage {
     Window,
 }
 
-impl Stage {
+impl JobStage {
     /// The state users see; none for a vacant number or a window.
-    pub fn state(self) -> Option<State> {
+    pub fn state(self) -> Option<JobState> {
         match self {
-            Stage::Delayed => Some(State::Delayed),
-            Stage::Ready => Some(State::Ready),
-            Stage::Leased => Some(State::Leased),
-            Stage::Dead => Some(State::Dead),
-            Stage::Vacant | Stage::Window => None,
+            JobStage::Delayed => Some(JobState::Delayed),
+            JobStage::Ready => Some(JobState::Ready),
+            JobStage::Leased => Some(JobState::Leased),
+            JobStage::Dead => Some(JobState::Dead),
+            JobStage::Vacant | JobStage::Window => None,
         }
     }
 }
 
 /// A job, or a window on an id.
 ///
-/// It is the only one that knows where its id and body stand: whoever takes it out of the slab hands
-/// it to [`Jobs::discard`] or [`Jobs::part_with`].
+/// Only the job knows where its id and body are: code that takes it out of the slab passes it to [`Jobs::discard`] or
+/// [`Jobs::part_with`].
 #[derive(Default, Debug)]
 pub struct Job {
     pub added: Millis,
     /// Delayed: the sequence in which it was armed. Ready and leased: its place. Dead: the sequence
     /// of its death. Window: the queue's sequence when it began, or 0.
     pub order: i64,
-    /// Where the id and, behind it, the body stand.
+    /// Where the id is, followed by the body.
     slot: Slot,
     /// Bytes of both.
     length: u32,
@@ -77,13 +76,13 @@ pub struct Job {
     id_length: u16,
     /// 0 (first) to 9.
     pub priority: u8,
-    pub stage: Stage,
+    pub stage: JobStage,
 }
 
 const _: () = assert!(size_of::<Job>() <= 40);
 
-/// The bit of `Job::link` that tells a history from a policy. Policies are numbered densely and
-/// counted as memory, so their numbers stay far below it.
+/// The bit of `Job::link` that distinguishes a history from a policy. Policies are numbered densely
+/// and counted as memory, so their numbers stay far below it.
 const HISTORY: u32 = 1 << 31;
 
 impl Job {
@@ -98,12 +97,10 @@ impl Job {
         self.length as usize
     }
 
-    /// Bytes of the id.
     pub fn id_bytes(&self) -> usize {
         usize::from(self.id_length)
     }
 
-    /// Bytes of the body.
     pub fn body_bytes(&self) -> usize {
         self.data_bytes() - self.id_bytes()
     }
@@ -119,18 +116,16 @@ pub struct Departed {
 }
 
 impl Departed {
-    /// The id.
     pub fn id(&self) -> &[u8] {
         &self.data[..self.job.id_bytes()]
     }
 
-    /// The body.
     pub fn body(&self) -> &[u8] {
         &self.data[self.job.id_bytes()..]
     }
 }
 
-/// What a job that was delivered, or died, has beside.
+/// Additional data of a job that was delivered, or died.
 #[derive(Clone, Default, Debug)]
 pub struct History {
     policy: PolicyNo,
@@ -140,17 +135,17 @@ pub struct History {
     pub due: Millis,
     /// Leased: the sequence in which the lease was armed, the order among equal ends.
     pub armed: i64,
-    /// When the newest delivery was decided; 0 when nobody knows, as after loading a base file.
-    /// Volatile: it is shown and counted, and decides nothing.
+    /// When the newest delivery was decided; 0 if unknown, as after loading a base file. Volatile:
+    /// it is shown and counted, and decides nothing.
     pub begun: Micros,
     /// Deliveries that count.
     pub attempt: u32,
     pub deliveries: u32,
     /// Those that ended with a NACK.
     pub nacks: u32,
-    /// Those whose lease ran out.
+    /// Deliveries whose lease ran out.
     pub timeouts: u32,
-    /// Those whose connection closed.
+    /// Deliveries whose connection closed.
     pub lost: u32,
     /// How many leases in a row ended without an answer: from the second on the backoff applies.
     pub unanswered: u32,
@@ -177,24 +172,23 @@ pub struct Jobs {
     data: Data,
     /// The next job to be asked whether a lower page has room for its id and body.
     moving: JobIndex,
-    /// Numbers of blocks of jobs that were closed, for whoever keeps something beside each job.
+    /// Numbers of closed blocks of jobs, for parallel arrays.
     closed: Vec<JobIndex>,
 }
 
-/// Jobs whose memory comes and goes together, 160 KiB.
+/// Jobs whose memory is allocated together, 160 KiB.
 pub const JOBS_PER_BLOCK: usize = 4_096;
 
-/// Jobs that are asked in one step of a budget, beside a step for each that is moved.
+/// Jobs that are checked in one step of a budget; each moved job is one more step.
 const ASKED_A_STEP: u32 = 8;
 
-/// Bytes counted per job beside id and body: the job, its timer, its share of wheel and index.
+/// Bytes counted per job in addition to id and body: the job, its timer, its share of wheel and
+/// index.
 pub const JOB_BYTES: usize = size_of::<Job>() + 12 + 5 + 11;
 
-/// Bytes counted per history.
 pub const HISTORY_BYTES: usize = size_of::<History>() + 8;
 
 impl Jobs {
-    /// Stores a job.
     pub fn put(&mut self, job: Job) -> JobIndex {
         let index = self.jobs.alloc();
         *self.jobs.get_mut(index) = job;
@@ -219,13 +213,11 @@ impl Jobs {
         Departed { job, history, data }
     }
 
-    /// The job's id.
     pub fn id(&self, index: JobIndex) -> &[u8] {
         let job = self.get(index);
         &self.data.get(job.slot, job.data_bytes())[..job.id_bytes()]
     }
 
-    /// The job's body.
     pub fn body(&self, index: JobIndex) -> &[u8] {
         let job = self.get(index);
         &self.data.get(job.slot, job.data_bytes())[job.id_bytes()..]
@@ -236,18 +228,16 @@ impl Jobs {
         self.data.count() == self.jobs.used()
     }
 
-    /// Bytes held for ids and bodies.
     pub fn data_bytes(&self) -> usize {
         self.data.bytes()
     }
 
-    /// Bytes held for jobs and their histories.
     pub fn job_bytes(&self) -> usize {
         self.jobs.bytes() + self.histories.bytes()
     }
 
-    /// Bytes of pages that could be given back if ids and bodies stood closer together; 0 if it is certain
-    /// that they are fewer than `enough`.
+    /// Bytes of pages that could be returned if ids and bodies were closer together; 0 if they are certainly fewer than
+    /// `enough`.
     pub fn spare_data_bytes(&self, enough: usize) -> usize {
         self.data.spare_bytes(enough)
     }
@@ -257,12 +247,11 @@ impl Jobs {
         self.jobs.spare_bytes() + self.histories.spare_bytes()
     }
 
-    /// Whether a job with so many bytes of id and body finds room in what is held.
+    /// Whether a job with this many bytes of id and body fits into held memory.
     pub fn has_room(&self, data_bytes: usize) -> bool {
         self.jobs.has_room() && self.data.has_room(data_bytes)
     }
 
-    /// How many jobs have a history.
     pub fn history_count(&self) -> usize {
         self.histories.used()
     }
@@ -308,7 +297,7 @@ impl Jobs {
     /// How many steps it took.
     fn move_one(&mut self, index: JobIndex) -> u32 {
         let Some(job) = self.jobs.find_mut(index) else { return 0 };
-        if job.stage == Stage::Vacant {
+        if job.stage == JobStage::Vacant {
             return 0;
         }
         let before = job.slot;
@@ -317,8 +306,8 @@ impl Jobs {
         if job.slot == before { 0 } else { 1 + job.data_bytes() as u32 / 4_096 }
     }
 
-    /// Moves a job to a lower block, if that helps to close one: its new number. Whoever knows the old one
-    /// has to be told.
+    /// Moves a job to a lower block, if that helps to close one; returns its new number. Every holder of the old number
+    /// must be updated.
     pub fn move_below(&mut self, index: JobIndex) -> Option<JobIndex> {
         let lower = self.jobs.move_below(index);
         if lower.is_some() {
@@ -353,7 +342,6 @@ impl Jobs {
         }
     }
 
-    /// Takes a job out, with its history.
     pub fn take(&mut self, index: JobIndex) -> (Job, Option<History>) {
         let history = self.forget_history(index);
         let job = std::mem::take(self.jobs.get_mut(index));
@@ -362,7 +350,6 @@ impl Jobs {
         (job, history)
     }
 
-    /// The job.
     pub fn get(&self, index: JobIndex) -> &Job {
         self.jobs.get(index)
     }
@@ -372,7 +359,6 @@ impl Jobs {
         self.jobs.find(index)
     }
 
-    /// The job, to change.
     pub fn get_mut(&mut self, index: JobIndex) -> &mut Job {
         self.jobs.get_mut(index)
     }
@@ -395,18 +381,15 @@ impl Jobs {
         (self.histories.get_mut(job.link & !HISTORY), made)
     }
 
-    /// The job's policy.
     pub fn policy(&self, index: JobIndex) -> PolicyNo {
         self.history(index).map_or_else(|| self.get(index).policy(), |history| history.policy)
     }
 
-    /// Gives a job without a history this one.
     pub fn restore_history(&mut self, index: JobIndex, history: History) {
         let policy = self.get(index).policy();
         *self.history_mut(index).0 = History { policy, ..history };
     }
 
-    /// Forgets the job's history and returns it.
     pub fn forget_history(&mut self, index: JobIndex) -> Option<History> {
         let job = self.jobs.get_mut(index);
         if job.link & HISTORY == 0 {
@@ -437,7 +420,7 @@ mod tests {
         for number in 0..300_000 {
             let job = jobs.make(b"id", &body(number), PolicyNo(0));
             let index = jobs.put(job);
-            jobs.get_mut(index).stage = Stage::Delayed;
+            jobs.get_mut(index).stage = JobStage::Delayed;
             there.push((index, number));
         }
         for _ in 0..270_000 {
@@ -454,7 +437,7 @@ mod tests {
         while !jobs.move_data(&mut 100, &mut 0) {
             slices += 1;
         }
-        // Of 30,000 most are moved.
+        // Most of 30,000 are moved.
         let (asked, moved) = (300_000 / ASKED_A_STEP, 30_000);
         let fewest = (asked + moved / 2) / 108;
         assert!((fewest..(asked + moved) / 100 + 10).contains(&slices), "{slices} slices");

@@ -4,14 +4,14 @@
 //! 30 by which the 32 hashes of the group are spread. So there are 2^32 places, and a cursor says how many come
 //! before.
 //!
-//! The mark of a cursor is a hash by the same key. Another key has another mark, but for one in two million, and so
+//! The mark of a cursor is a hash by the same key. Another key has another mark, except for one in two million, and so
 //! has another version of the hash function, or its variant for another processor.
 
 use crate::engine::model::walk::Cursor;
 use crate::engine::store::jobs::hash::{GROUP_BITS, Hasher, PLACE_BITS, RANK_SHIFT, wide};
 use crate::error::Error;
 
-/// What the mark is the hash of. Another order of equal hashes needs another text.
+/// The text whose hash is the mark. Another order of equal hashes needs another text.
 const MARKED: &[u8] = b"places of 32 bits, by group";
 
 impl Hasher {
@@ -22,7 +22,7 @@ impl Hasher {
         }
         let (group, low) = (place >> RANK_SHIFT, low(place));
         let before = lows(group as u32).into_iter().filter(|other| *other < low).count() as u64;
-        // Behind the last place there is nothing to visit.
+        // After the last place there is nothing to visit.
         let number = u32::try_from((group << GROUP_BITS) + before);
         number.map_or(Cursor::END, |number| Cursor::new(self.mark(), number))
     }
@@ -43,8 +43,8 @@ impl Hasher {
                 Ok(u64::from(group) << RANK_SHIFT | low)
             }
             Cursor(cursor) => Err(Error::text(format!(
-                "ERR invalid cursor: {cursor} was not given by this server with this journal, so going on from it \
-                 would leave out some of what is there; begin again with 0"
+                "ERR invalid cursor: {cursor} does not come from this server with this journal, so continuing from \
+                 it would skip some entries; begin again with 0"
             ))),
         }
     }
@@ -58,7 +58,6 @@ fn low(place: u64) -> u64 {
     place & ((1 << RANK_SHIFT) - 1)
 }
 
-/// The lower bits of the places of a group.
 fn lows(group: u32) -> [u64; 1 << GROUP_BITS] {
     std::array::from_fn(|at| low(wide(group << GROUP_BITS | at as u32)))
 }
@@ -68,7 +67,7 @@ const _: () = assert!(PLACE_BITS - RANK_SHIFT + GROUP_BITS == u32::BITS);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::store::jobs::index::{Table, place_of};
+    use crate::engine::store::jobs::index::{SlabIndex, place_of};
     use rand::{Rng, SeedableRng, rngs::SmallRng};
 
     #[test]
@@ -97,14 +96,14 @@ mod tests {
     fn a_cursor_fits_into_a_double_and_is_refused_in_another_order() {
         for key in 0..2_000 {
             let (own, other) = (Hasher::new(key), Hasher::new(key + 1));
-            let mut table = Table::default();
+            let mut table = SlabIndex::default();
             let hash_of = |entry: u32| wide(own.number(u64::from(entry)));
             (0..40).for_each(|entry| table.insert(hash_of(entry), entry, hash_of));
             let cursor = own.cursor_at(table.scan(0, 20, hash_of, |_| {}));
             assert!(cursor.0 > 0 && cursor.0 < 1 << 53, "{cursor:?}");
             assert!(own.place_at(cursor).is_ok());
             let refused = other.place_at(cursor).unwrap_err().to_string();
-            assert!(refused.starts_with(&format!("ERR invalid cursor: {} was", cursor.0)));
+            assert!(refused.starts_with(&format!("ERR invalid cursor: {} does not", cursor.0)));
             assert!(own.place_at(Cursor(1)).is_err(), "a cursor without a mark");
         }
     }

@@ -6,7 +6,7 @@ use ahash::RandomState;
 
 use crate::engine::model::policy::{Policy, Steps};
 use crate::engine::store::jobs::hash::wide;
-use crate::engine::store::jobs::index::Table;
+use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::jobs::slots::Slots;
 use crate::engine::store::memory::allocated_bytes;
 use crate::ids::PolicyNo;
@@ -27,8 +27,8 @@ pub fn policy_bytes(policy: &Policy) -> u64 {
 #[derive(Debug)]
 pub struct Policies {
     slots: Slots<Slot>,
-    /// Numbers by the hash of the policy, which stands in its slot alone.
-    numbers: Table,
+    /// Numbers by the hash of the policy, which is stored only in its slot.
+    numbers: SlabIndex,
     hasher: RandomState,
     /// In the order in which they fell out of use; some may be in use again.
     unused: BTreeMap<u64, PolicyNo>,
@@ -50,7 +50,7 @@ struct Slot {
 impl Policies {
     /// None bound. The hasher's order is never looked at.
     pub fn new(hasher: RandomState) -> Policies {
-        let (slots, numbers) = (Slots::default(), Table::default());
+        let (slots, numbers) = (Slots::default(), SlabIndex::default());
         Policies { slots, numbers, hasher, unused: BTreeMap::new(), retirements: 0 }
     }
 
@@ -64,8 +64,7 @@ impl Policies {
         self.numbers.find(wide(self.hash(policy)), is).map(PolicyNo)
     }
 
-    /// Bytes held beyond what is counted for each policy: room for others, which those that are
-    /// forgotten leave behind.
+    /// Bytes held beyond the counted ones of each policy: capacity left by forgotten ones.
     pub fn spare_bytes(&self) -> usize {
         let bytes = self.slots.bytes() + self.numbers.bytes();
         bytes.saturating_sub(self.slots.len() * SLOT_BYTES)
@@ -76,12 +75,12 @@ impl Policies {
         PolicyNo(self.slots.lowest_free())
     }
 
-    /// The policy behind a number that is bound.
+    /// The policy of a bound number.
     pub fn get(&self, number: PolicyNo) -> &Policy {
         self.find(number).expect("a job's policy is bound")
     }
 
-    /// The policy behind a number, if it is bound.
+    /// The policy of a number, if it is bound.
     pub fn find(&self, number: PolicyNo) -> Option<&Policy> {
         self.slots.get(number.0).map(|slot| &slot.policy)
     }
@@ -91,7 +90,6 @@ impl Policies {
         self.slots.next_from(from.0).map(PolicyNo)
     }
 
-    /// How many jobs use it.
     pub fn users(&self, number: PolicyNo) -> u64 {
         self.slots.get(number.0).map_or(0, |slot| slot.users)
     }

@@ -1,8 +1,8 @@
 //! Things by number, where the next number is always the lowest free one.
 //!
-//! So which numbers come next follows from which are taken, with no history behind it: an engine
-//! that was loaded from a base file numbers as the one that wrote it. Blocks of [`BLOCK`] and a bit
-//! for each full block keep finding it short: one word tells of 16,384 numbers.
+//! So the next numbers follow from the taken ones, without a history: an engine that was loaded
+//! from a base file numbers like the one that wrote it. Blocks of [`BLOCK`] and a bit for each full
+//! block keep the search short: one word covers 16,384 numbers.
 
 /// Numbers a block covers.
 const BLOCK: usize = 256;
@@ -31,7 +31,6 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// The thing with this number.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&T> {
         let block = self.blocks.get(number as usize / BLOCK)?.as_ref()?;
@@ -45,12 +44,10 @@ impl<T> Slots<T> {
         block.things[number as usize % BLOCK].as_mut()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Bytes held for them.
     pub fn bytes(&self) -> usize {
         self.open * size_of::<Block<T>>() + self.blocks.capacity() * size_of::<usize>()
     }
@@ -97,7 +94,7 @@ impl<T> Slots<T> {
         block.taken[within / 64] &= !(1 << (within % 64));
         self.full[at / 64] &= !(1 << (at % 64));
         self.count -= 1;
-        // The first block stays, for whoever has one thing that comes and goes.
+        // The first block stays, for a pool with one item that comes and goes.
         if at > 0 && block.taken == [0; BLOCK / 64] {
             self.blocks[at] = None;
             self.open -= 1;

@@ -1,23 +1,22 @@
 //! The order of a queue's ready jobs: priority, then place. Its left end is the first of priority 0, its
 //! right end the last of priority 9.
 //!
-//! Jobs that become ready get places of their own: those that enter at the tail of their priority growing
-//! ones from 1 on, those that enter at its head falling ones from 0 on. So they stand in two FIFO
-//! lists per priority: 4.6 bytes a job, O(1) at both ends and in the middle. A job that comes back
-//! from a lease has an old place; those few stand in a tree beside the lists, and what comes first is
-//! whichever place is smaller. Example: places 7 8 9 were leased, 10 11 stand in the tail, 8 comes
-//! back, -3 was pushed to the head: the order is -3 8 10 11.
+//! Jobs that become ready get places: those that enter at the tail of their priority growing ones from 1 on, those that
+//! enter at its head falling ones from 0 on. So they are in two FIFO lists per priority: 4.6 bytes a job, O(1) at both
+//! ends and in the middle. A job that comes back from a lease has an old place; those few are in a separate tree, and
+//! the smaller place comes first. Example: places 7 8 9 were leased, 10 11 are in the tail, 8 comes back, -3 was pushed
+//! to the head: the order is -3 8 10 11.
 
 mod walk;
 
 use std::collections::BTreeMap;
 
 use crate::engine::model::request::Side;
-use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
+use crate::engine::store::jobs::{JobIndex, JobStage, Jobs};
 use crate::wheel::list::{Chunks, List, Place};
-use walk::Walk;
+use walk::ReadyWalk;
 
-/// `Job::spot` of a ready job that stands in the tree of those that came back.
+/// `Job::spot` of a ready job in the tree of those that came back.
 const RETURNED: u32 = 1;
 const _: () = assert!(RETURNED < Place::FIRST);
 
@@ -32,19 +31,19 @@ pub fn side_of(left: bool) -> Side {
 /// The ready jobs of one queue.
 #[derive(Default, Debug)]
 pub struct ReadyOrder {
-    lines: Lines,
+    lines: PriorityLines,
 }
 
 #[derive(Default, Debug)]
-struct Lines {
+struct PriorityLines {
     /// A bit per priority that has jobs: the first is found without looking at ten lines.
     occupied: u16,
-    lines: [Option<Box<Line>>; 10],
+    lines: [Option<Box<PriorityLine>>; 10],
 }
 
 /// The jobs of one priority.
 #[derive(Default, Debug)]
-struct Line {
+struct PriorityLine {
     /// Places from 1 on, growing.
     tail: List,
     /// Places up to 0, falling: the left end is the last of them.
@@ -73,7 +72,6 @@ impl ReadyOrder {
         });
     }
 
-    /// Puts a job where its place says.
     pub fn put_back(&mut self, jobs: &mut Jobs, index: JobIndex) {
         let job = jobs.get_mut(index);
         job.spot = RETURNED;
@@ -81,7 +79,6 @@ impl ReadyOrder {
         assert!(earlier.is_none(), "two ready jobs at one place");
     }
 
-    /// Takes a job out.
     pub fn remove(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
         let job = jobs.get_mut(index);
         let (priority, order) = (job.priority, job.order);
@@ -119,7 +116,7 @@ impl ReadyOrder {
         }
     }
 
-    /// Moves the chunk that a ready job stands in to a lower block, if that helps to close one.
+    /// Moves the chunk of a ready job to a lower block, if that helps to close one.
     pub fn move_below(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
         let job = jobs.get(index);
         let Some(place) = Place::from_number(job.spot) else { return };
@@ -128,11 +125,11 @@ impl ReadyOrder {
         list.move_below(chunks, place, |key, place| jobs.get_mut(key).spot = place.number());
     }
 
-    /// Whether a ready job stands among those that came back to their old places.
+    /// Whether a ready job is among those that came back to their old places.
     pub fn has_returned(&self, jobs: &Jobs, index: JobIndex) -> bool {
         let job = jobs.get(index);
         let line = self.lines.lines[usize::from(job.priority)].as_ref();
-        job.stage == Stage::Ready
+        job.stage == JobStage::Ready
             && job.spot == RETURNED
             && line.is_some_and(|line| line.returned.get(&job.order) == Some(&index))
     }
@@ -142,7 +139,6 @@ impl ReadyOrder {
         std::mem::take(self)
     }
 
-    /// The job at an end.
     pub fn at(&self, end: Side, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
         match end {
             Side::Left => {
@@ -175,18 +171,18 @@ impl ReadyOrder {
         jobs: &'a Jobs,
         chunks: &'a Chunks,
     ) -> impl Iterator<Item = JobIndex> + 'a {
-        Walk::new(from, &self.lines, jobs, chunks)
+        ReadyWalk::new(from, &self.lines, jobs, chunks)
     }
 }
 
-impl Lines {
-    fn open(&mut self, priority: u8) -> &mut Line {
+impl PriorityLines {
+    fn open(&mut self, priority: u8) -> &mut PriorityLine {
         self.occupied |= 1 << priority;
         self.lines[usize::from(priority)].get_or_insert_default()
     }
 }
 
-impl Line {
+impl PriorityLine {
     fn first(&self, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
         let listed = self.head.back(chunks).or_else(|| self.tail.front(chunks));
         let returned = self.returned.first_key_value();
@@ -224,7 +220,7 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
 
-    /// An order beside the sorted list of what is in it.
+    /// An order and the sorted list of its content.
     struct Pair {
         order: ReadyOrder,
         jobs: Jobs,

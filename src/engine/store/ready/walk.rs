@@ -1,19 +1,18 @@
 //! Going through ready jobs from one end.
 //!
-//! What comes next in a priority is the nearer of two: the next of its lists, and the next of its tree. Without
-//! a tree no job is looked at on the way, so that a hundred thousand are passed over in some 0.2 ms.
+//! The next job of a priority is the nearer of two: the next of its lists, and the next of its tree. Without a tree no
+//! job is read on the way, so that a hundred thousand are skipped in some 0.2 ms.
 
 use std::collections::btree_map;
 
 use crate::engine::model::request::Side;
 use crate::engine::store::jobs::{JobIndex, Jobs};
-use crate::engine::store::ready::{Lines, nearer};
+use crate::engine::store::ready::{PriorityLines, nearer};
 use crate::wheel::list::{Chunks, Place};
 
-/// See the module.
-pub(super) struct Walk<'o> {
+pub(super) struct ReadyWalk<'o> {
     from: Side,
-    lines: &'o Lines,
+    lines: &'o PriorityLines,
     jobs: &'o Jobs,
     chunks: &'o Chunks,
     /// A bit for each priority that it has not come to.
@@ -28,11 +27,16 @@ pub(super) struct Walk<'o> {
     came: Option<(&'o i64, &'o JobIndex)>,
 }
 
-impl<'o> Walk<'o> {
-    pub fn new(from: Side, lines: &'o Lines, jobs: &'o Jobs, chunks: &'o Chunks) -> Walk<'o> {
+impl<'o> ReadyWalk<'o> {
+    pub fn new(
+        from: Side,
+        lines: &'o PriorityLines,
+        jobs: &'o Jobs,
+        chunks: &'o Chunks,
+    ) -> ReadyWalk<'o> {
         let (listed, other, came) = (None, None, None);
         let (ahead, on, returned) = (lines.occupied, true, btree_map::Iter::default());
-        Walk { from, lines, jobs, chunks, ahead, listed, on, other, returned, came }
+        ReadyWalk { from, lines, jobs, chunks, ahead, listed, on, other, returned, came }
     }
 
     fn enter(&mut self, priority: u32) {
@@ -63,7 +67,7 @@ impl<'o> Walk<'o> {
     }
 }
 
-impl Iterator for Walk<'_> {
+impl Iterator for ReadyWalk<'_> {
     type Item = JobIndex;
 
     fn next(&mut self) -> Option<JobIndex> {

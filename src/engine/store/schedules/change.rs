@@ -1,7 +1,7 @@
 //! Changes of schedules: facts about them, applied, with all that follows from them.
 
 use crate::engine::model::fact::Fact;
-use crate::engine::model::request::{Side, State};
+use crate::engine::model::request::{JobState, Side};
 use crate::engine::model::schedule::ScheduleCounts;
 use crate::engine::model::token;
 use crate::engine::store::jobs::JobIndex;
@@ -15,18 +15,18 @@ use crate::ids::{PolicyNo, QueueNo, ScheduleNo};
 use crate::limits::{HELD_COUNTED_MAX, HELD_RETRY_MS, OPEN_MAX};
 use crate::time::Millis;
 
-/// What a database counts of the schedules of a queue.
+/// A database's counts of the schedules of a queue.
 #[derive(Clone, Copy)]
-struct Tally {
+struct ScheduleTally {
     /// Active, paused and done ones.
     counts: [u64; 3],
     held: u64,
-    /// When something is to be done about the first of them.
+    /// When work on the first of them is due.
     wake: Millis,
 }
 
-impl Tally {
-    const NONE: Tally = Tally { counts: [0; 3], held: 0, wake: NEVER };
+impl ScheduleTally {
+    const NONE: ScheduleTally = ScheduleTally { counts: [0; 3], held: 0, wake: NEVER };
 }
 
 /// A job that a schedule makes.
@@ -39,31 +39,29 @@ struct Occurrence {
 }
 
 impl Store {
-    /// A schedule by its number.
     pub fn schedule(&self, queue: QueueNo, number: ScheduleNo) -> &Schedule {
         let schedules = self.queue(queue).schedules.as_deref();
         schedules.and_then(|all| all.get(number)).expect("the schedule's number is bound")
     }
 
-    /// A schedule by its name.
     pub fn find_schedule(&self, queue: QueueNo, name: &[u8]) -> Option<&Schedule> {
         self.queue(queue).schedules.as_deref()?.find(name)
     }
 
-    /// The first schedule of a queue about which something is to be done by `now`.
+    /// The first schedule of a queue with work due by `now`.
     pub fn due_schedule(&self, queue: QueueNo, now: Millis) -> Option<ScheduleNo> {
         let schedules = self.queue(queue).schedules.as_deref()?;
         schedules.due(now).map(|schedule| schedule.number)
     }
 
-    /// Whether the occurrence of this id is delayed, ready or leased; if so, where it stands.
-    pub fn open_occurrence(&self, queue: QueueNo, id: &[u8]) -> Option<(State, Located)> {
+    /// The place of the occurrence with this id, if it is delayed, ready or leased.
+    pub fn open_occurrence(&self, queue: QueueNo, id: &[u8]) -> Option<(JobState, Located)> {
         let at = self.locate(queue, id);
         let state = self.jobs().get(at.index?).stage.state()?;
-        (state != State::Dead).then_some((state, at))
+        (state != JobState::Dead).then_some((state, at))
     }
 
-    /// Where the occurrence stands that a fact is about.
+    /// The place of the occurrence that a fact is about.
     pub(in crate::engine::store) fn occurrence_of(&self, fact: &Fact<'_>) -> Option<Located> {
         let at = match *fact {
             Fact::Occurred { nominal, .. } => nominal,
@@ -188,7 +186,7 @@ impl Store {
         assert!(located.index.is_none(), "the id of an occurrence is free");
         let schedule = self.schedule(queue, number);
         let id = schedule.id_at(made.at);
-        // Copied out: the job's data stands in slots of its size.
+        // Copied out: the job's data is in slots of its size.
         let body = schedule.body.clone();
         let how = (made.policy, made.priority, located.hash);
         let index = self.enter_job(queue, (&id, &body), how, now);
@@ -204,7 +202,6 @@ impl Store {
         index
     }
 
-    /// Changes a schedule that is there.
     fn change_schedule(
         &mut self,
         queue: QueueNo,
@@ -251,8 +248,8 @@ impl Store {
         result.expect("it was changed")
     }
 
-    /// What a database counts of the schedules of a queue was this and is that.
-    fn move_schedule_tally(&mut self, queue: QueueNo, before: Tally, after: Tally) {
+    /// A database's counts of the schedules of a queue changed from this to that.
+    fn move_schedule_tally(&mut self, queue: QueueNo, before: ScheduleTally, after: ScheduleTally) {
         let database = &mut self.databases[place_of(queue).0];
         let counts = database.schedules.iter_mut().zip(before.counts).zip(after.counts);
         counts.for_each(|((all, before), after)| *all = *all + after - before);
@@ -265,7 +262,7 @@ impl Store {
         }
     }
 
-    /// What is due cannot be made: it is tried again a second later, or when something changes that may let it.
+    /// A due occurrence cannot be made: it is retried a second later, or when a change may allow it.
     pub fn hold_schedules(&mut self, queue: QueueNo, now: Millis) {
         let before = self.queue(queue).schedule_tally();
         let Some(schedules) = self.queue_mut(queue).schedules.as_deref_mut() else { return };
@@ -281,7 +278,7 @@ impl Store {
         }
     }
 
-    /// What is held may be made now: it is tried.
+    /// A held occurrence may be possible now: try it.
     pub(in crate::engine::store) fn release_schedules(&mut self, queue: QueueNo) {
         let Some(schedules) = self.queue_mut(queue).schedules.as_deref_mut() else { return };
         if schedules.held.take().is_some() {
@@ -301,10 +298,9 @@ impl Store {
         }
     }
 
-    /// A queue is taken out, with its schedules.
     pub(in crate::engine::store) fn uncount_schedules(&mut self, queue: QueueNo) {
         let before = self.queue(queue).schedule_tally();
-        self.move_schedule_tally(queue, before, Tally::NONE);
+        self.move_schedule_tally(queue, before, ScheduleTally::NONE);
     }
 
     /// How many there are, whatever they do.
@@ -312,7 +308,6 @@ impl Store {
         self.used().iter().map(|db| db.schedules.iter().sum::<u64>()).sum()
     }
 
-    /// How many there are, all queues.
     pub fn schedule_counts(&self) -> ScheduleCounts {
         let count = |class: usize| self.used().iter().map(|db| db.schedules[class]).sum::<u64>();
         let held = self.used().iter().map(|db| db.schedules_held).sum::<u64>();
@@ -332,7 +327,14 @@ impl Store {
         self.change_schedule(queue, number, |schedule| schedule.stuck = true);
     }
 
-    /// What is due of it from `from` on is made up for, in this spell of work.
+    /// Its rule means the same again by the tables that came: it goes on with the instant it had.
+    pub fn set_schedule_unstuck(&mut self, queue: QueueNo, number: ScheduleNo) {
+        self.change_schedule(queue, number, |schedule| {
+            (schedule.made_from, schedule.stuck) = (NEVER, false);
+        });
+    }
+
+    /// Its due occurrences from `from` on are caught up, in this spell of work.
     pub fn make_up_from(
         &mut self,
         queue: QueueNo,
@@ -366,8 +368,8 @@ impl Store {
 }
 
 impl Queue {
-    fn schedule_tally(&self) -> Tally {
-        self.schedules.as_deref().map_or(Tally::NONE, |schedules| Tally {
+    fn schedule_tally(&self) -> ScheduleTally {
+        self.schedules.as_deref().map_or(ScheduleTally::NONE, |schedules| ScheduleTally {
             counts: schedules.counts,
             held: schedules.held_count + schedules.stuck,
             wake: schedules.first_wake(),
@@ -379,7 +381,7 @@ impl Queue {
         self.schedules.as_deref().map_or(NEVER, Schedules::first_wake)
     }
 
-    /// When something is to be done about its schedules; `NEVER` if nothing is.
+    /// When work on its schedules is due; `NEVER` for none.
     pub fn schedule_wake(&self) -> Millis {
         self.schedules.as_deref().map_or(NEVER, Schedules::wake)
     }
@@ -401,7 +403,7 @@ impl Schedules {
         Some(schedule)
     }
 
-    /// Changes one, but for its name, body and definition.
+    /// Changes a schedule, except for its name, body and definition.
     fn change(&mut self, number: ScheduleNo, change: impl FnOnce(&mut Schedule)) {
         let schedule = self.by_number.get_mut(&number).expect("the schedule's number is bound");
         let (wake, class, before) = (schedule.wake(), schedule.class(), schedule.outcomes);
@@ -433,7 +435,7 @@ impl Schedules {
         self.by_number.insert(number, schedule);
     }
 
-    /// Notes that the image of one is written; false if there is none, or that was done.
+    /// Notes that the image of a schedule is written; false without one, or if that was done.
     pub(in crate::engine::store) fn note_imaged(&mut self, number: ScheduleNo, base: u32) -> bool {
         let schedule = self.get_mut(number);
         schedule.is_some_and(|schedule| std::mem::replace(&mut schedule.imaged, base) != base)

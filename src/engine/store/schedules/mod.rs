@@ -1,7 +1,7 @@
-//! The schedules of a queue: by name, by number, and by when something is to be done about them.
+//! The schedules of a queue: by name, by number, and by when work on them is due.
 //!
-//! What a schedule says is text and numbers here. When it comes next was decided, and stands in `next`; so a
-//! replay of the facts, and a node that follows, need neither patterns nor zones.
+//! A schedule's definition is text and numbers here. Its next instant was decided, and is in `next`; so a replay of the
+//! facts, and a follower, need neither patterns nor zones.
 
 mod change;
 
@@ -18,19 +18,18 @@ use crate::engine::store::queue::NEVER;
 use crate::ids::ScheduleNo;
 use crate::time::Millis;
 
-/// Bytes of the nodes of the three trees that a schedule stands in, with the slack that they have on average.
+/// Bytes of the nodes of the three trees that a schedule is in, with their average slack.
 const TREE_BYTES: usize = 96;
 
-/// What stands for an offset that means nothing.
+/// Marks an offset without a meaning.
 const NO_OFFSET: i32 = i32::MIN;
 
-/// What stands for nothing to come.
+/// Marks that there is no next instant.
 const NOTHING: Coming = Coming { nominal: Millis(0), due: Millis(0) };
 
 /// An id made from a name and an instant; most fit without an allocation.
 pub type OccurrenceId = SmallVec<[u8; 64]>;
 
-/// A schedule.
 #[derive(Debug)]
 pub struct Schedule {
     // Durable: equal after a replay of the facts.
@@ -42,18 +41,17 @@ pub struct Schedule {
     pub anchor: Millis,
     /// No nominal instant up to this one is to come any more.
     pub after: Millis,
-    /// What is to come; zeros if nothing is, or while it is paused without an end.
+    /// The next instant; zeros without one, or while it is paused without an end.
     next: Coming,
     /// The nominal instant of the newest occurrence, and when it was made; 0 for none.
     pub last: Millis,
     pub made_at: Millis,
     /// When SET last changed it.
     pub changed: Millis,
-    /// As its number.
     pause: u64,
     pub outcomes: Outcomes,
-    /// What stands behind the `@` of the newest ids, those of RUN included, oldest first: those that were open when
-    /// the newest was made, and that.
+    /// The part after the `@` of the newest ids, including those of RUN, oldest first: those that were open when the
+    /// newest was made, and that one.
     pub recent: Box<[Millis]>,
     /// By how much the clocks were ahead of UTC at `after`, s, if a nominal instant came due then; else [`NO_OFFSET`].
     pub offset_s: i32,
@@ -63,7 +61,8 @@ pub struct Schedule {
     pub imaged: u32,
     /// Its rule means nothing by the tables there are.
     pub stuck: bool,
-    /// What is due from here on is made up for, as long as nothing was held since then; `NEVER` if that is not settled.
+    /// Occurrences due from here on are caught up, as long as nothing was held since then; `NEVER` if that is not
+    /// settled.
     pub made_from: Millis,
     /// In which spell of work that was settled; see [`Schedules::spell`].
     pub settled_in: u64,
@@ -95,7 +94,6 @@ impl Default for Schedule {
     }
 }
 
-/// The id of an occurrence.
 pub fn occurrence_id(name: &[u8], at: Millis) -> OccurrenceId {
     let mut id = OccurrenceId::from_slice(name);
     id.push(b'@');
@@ -113,12 +111,11 @@ pub fn occurrence_id(name: &[u8], at: Millis) -> OccurrenceId {
 }
 
 impl Schedule {
-    /// The id of its occurrence with this instant.
     pub fn id_at(&self, at: Millis) -> OccurrenceId {
         occurrence_id(&self.name, at)
     }
 
-    /// When something is to be done about it; `NEVER` if nothing is.
+    /// When work on it is due; `NEVER` for none.
     pub fn wake(&self) -> Millis {
         match self.pause() {
             _ if self.stuck => NEVER,
@@ -139,7 +136,7 @@ impl Schedule {
         (runs > 0).then(|| runs.saturating_sub(self.outcomes.made))
     }
 
-    /// What is to come; none if nothing is, or while it is paused without an end.
+    /// The next instant; none without one, or while it is paused without an end.
     pub fn next(&self) -> Option<Coming> {
         Some(self.next).filter(|next| *next != NOTHING)
     }
@@ -149,14 +146,14 @@ impl Schedule {
         Pause::of_number(self.pause)
     }
 
-    /// What the clocks showed at the newest nominal instant that came due, s since 1970 began there; none if `after` is
+    /// The local time at the newest nominal instant that came due, in s since 1970 began there; none if `after` is
     /// another instant by now.
     pub fn last_local_s(&self) -> Option<i64> {
         let came = self.offset_s != NO_OFFSET;
         came.then(|| (self.after.0 / 1_000) as i64 + i64::from(self.offset_s))
     }
 
-    /// Sets what is to come, behind `after`.
+    /// Sets the next instant, after `after`.
     pub fn set_next(&mut self, after: Millis, next: Option<Coming>) {
         if self.after != after {
             (self.after, self.offset_s) = (after, NO_OFFSET);
@@ -168,12 +165,10 @@ impl Schedule {
         self.pause = pause.number();
     }
 
-    /// Bytes counted for it as memory.
     pub fn memory_bytes(&self) -> u64 {
         memory_bytes(&self.name, self.body.len(), &self.definition)
     }
 
-    /// A nominal instant has come due.
     fn come_due(&mut self, nominal: Millis, offset_s: i32, next: Option<Coming>) {
         self.set_next(nominal, next);
         self.offset_s = offset_s;
@@ -217,12 +212,11 @@ impl Schedule {
     }
 }
 
-/// The schedules of a queue.
 #[derive(Default, Debug)]
 pub struct Schedules {
     by_number: BTreeMap<ScheduleNo, Box<Schedule>>,
     by_name: BTreeMap<Arc<[u8]>, ScheduleNo>,
-    /// When something is to be done, and about which.
+    /// When work is due, and on which.
     wakes: BTreeSet<(Millis, ScheduleNo)>,
     /// Those that were removed included.
     pub made: u64,
@@ -231,21 +225,20 @@ pub struct Schedules {
     counts: [u64; 3],
     /// How many of the active ones have a rule that means nothing.
     stuck: u64,
-    /// Bytes counted for them.
     bytes: u64,
-    /// What is due cannot be made; it is tried again then. Volatile, as are the next two.
+    /// A due occurrence cannot be made; this is the time of the retry. Volatile, like the next two.
     held: Option<Millis>,
     /// How many of them were at the last look, and when that was.
     held_count: u64,
     held_counted: Millis,
-    /// What is due has been held since it came due.
+    /// The due occurrence has been held since it came due.
     pub was_held: bool,
     /// How often something was held.
     holds: u64,
 }
 
 impl Schedules {
-    /// Whether there is none.
+    /// Whether the secret is empty.
     pub fn is_empty(&self) -> bool {
         self.by_number.is_empty()
     }
@@ -263,7 +256,7 @@ impl Schedules {
         self.get(*self.by_name.get(name)?)
     }
 
-    /// In the order of their names, behind this one.
+    /// In the order of their names, after this one.
     pub fn by_name(&self, after: Option<&[u8]>) -> impl Iterator<Item = &Schedule> {
         let from = after.map_or(Unbounded, Excluded);
         let named = self.by_name.range::<[u8], _>((from, Unbounded));
@@ -281,14 +274,14 @@ impl Schedules {
         ScheduleNo(self.by_number.last_key_value().map_or(1, |(last, _)| last.0 + 1))
     }
 
-    /// The first about which something is to be done by `now`; none while what is due is held.
+    /// The first with work due by `now`; none while due occurrences are held.
     pub fn due(&self, now: Millis) -> Option<&Schedule> {
         let (at, number) = *self.wakes.first()?;
         let waits = self.held.is_some_and(|retry| now < retry);
         self.get(number).filter(|_| at <= now && !waits)
     }
 
-    /// When something is to be done next; `NEVER` if nothing is.
+    /// When work is due next; `NEVER` for none.
     pub fn wake(&self) -> Millis {
         let first = self.first_wake();
         self.held.map_or(first, |retry| retry.max(first))
@@ -299,13 +292,12 @@ impl Schedules {
         self.wakes.first().map_or(NEVER, |(at, _)| *at)
     }
 
-    /// Bytes counted for all of them.
     pub fn memory_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it is settled from which nominal instant on all that is due of a schedule is made up for. That holds
-    /// for one spell of work: whoever stood still in between, or was held, settles it anew.
+    /// Whether it is settled from which nominal instant on all due occurrences of a schedule are caught up. That holds
+    /// for one spell of work: after a stall or after being held it is settled again.
     pub fn is_settled(&self, schedule: &Schedule, spells: u64) -> bool {
         schedule.made_from != NEVER && schedule.settled_in == self.spell(spells)
     }

@@ -1,28 +1,28 @@
 //! Loading a base file: images in, a state out.
 //!
-//! Jobs are stored and indexed as they come. Where they stand (wheels, ready order, dead) is set up
-//! at the end, queue by queue, in the order that their images tell: the wheels and lists keep the
-//! order in which they are filled.
+//! Jobs are stored and indexed as they arrive. Their places (wheels, ready order, dead) are set up
+//! at the end, queue by queue, in the order of their images: the wheels and lists keep the order in
+//! which they are filled.
 //!
 //! Images come from a disk. Those that fit no state are refused; nothing is allocated by a length
 //! that they only announce.
 
 use std::mem;
 
-use crate::engine::model::fact::{Malformed, Reader};
+use crate::engine::model::fact::{FactReader, Malformed};
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::Leading;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::schedule::Outcomes;
 use crate::engine::model::settings::Settings;
 use crate::engine::store::jobs::hash::wide;
-use crate::engine::store::jobs::{Job, JobIndex, Jobs, Stage};
+use crate::engine::store::jobs::{Job, JobIndex, JobStage, Jobs};
 use crate::engine::store::memory::{Footprint, Footprints};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::TAIL_PLACE_MIN;
 use crate::engine::store::schedules::Schedule;
 use crate::engine::store::snapshot::record;
-use crate::engine::store::snapshot::record::{Counts, Image, JobImage, QueueImage, QueueMore};
+use crate::engine::store::snapshot::record::{Image, ImageCounts, JobImage, QueueImage, QueueMore};
 use crate::engine::store::{Store, place_of};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo};
 use crate::limits::{NAME_BYTES_MAX, PRIORITY_MAX, RATE_MAX};
@@ -43,20 +43,20 @@ const POLICIES_MAX: u32 = 1 << 31;
 pub struct Loader {
     store: Store,
     settings: Settings,
-    counts: Counts,
+    counts: ImageCounts,
     begun: bool,
     ended: bool,
-    /// Bytes of images read before those at hand.
+    /// Bytes of images read before the current ones.
     read: usize,
     /// Where the jobs of each queue are to stand, by the queue's birth from 1.
-    standings: Vec<Standing>,
+    standings: Vec<LoadedQueue>,
     /// The queue of the job before, which most jobs share.
     likely: Option<(QueueNo, usize)>,
 }
 
 /// Where a queue's jobs are to stand: the key of the order, and the job.
-#[derive(Debug)]
-struct Standing {
+#[derive(Default, Debug)]
+struct LoadedQueue {
     queue: QueueNo,
     sequence: i64,
     last_place: i64,
@@ -73,7 +73,7 @@ struct Standing {
     earliest: [Millis; 3],
 }
 
-/// What is wrong with an image that could be read, if anything.
+/// The error of an image that could be read, if any.
 type Fits = Option<()>;
 
 fn when(fits: bool) -> Fits {
@@ -86,7 +86,7 @@ impl Loader {
         Loader {
             store: Store::new(&settings),
             settings,
-            counts: Counts::default(),
+            counts: ImageCounts::default(),
             begun: false,
             ended: false,
             read: 0,
@@ -95,9 +95,9 @@ impl Loader {
         }
     }
 
-    /// Takes images, whole ones. The error tells the byte, counted over all that was given.
+    /// Takes whole images. The error names the byte, counted over all input.
     pub fn images(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = FactReader::new(bytes);
         while !reader.is_done() {
             let at = reader.at();
             let image = Image::read(&mut reader);
@@ -141,7 +141,7 @@ impl Loader {
                 when(number <= COUNTED_MAX * 2)
             }
             Image::Leading(leading) => {
-                let first = self.counts == Counts::default();
+                let first = self.counts == ImageCounts::default();
                 when(first && leading.term > 0 && self.store.leading == Leading::default())?;
                 self.store.leading = leading;
                 Some(())
@@ -189,13 +189,13 @@ impl Loader {
         let queue = store.queue_mut(number);
         (queue.totals, queue.sequence, queue.last_place) = (totals, sequence, last_place);
         (queue.used, queue.generated_form) = (used, image.generated_form);
-        self.standings.push(Standing::new(queue));
+        self.standings.push(LoadedQueue::new(queue));
         Some(())
     }
 
     fn queue_more(&mut self, image: QueueMore) -> Fits {
         let QueueMore { number, settings, pauses, first_place } = image;
-        // It stands right behind its queue, so none of the queue's jobs has been seen.
+        // It comes right after its queue, so none of the queue's jobs has been read.
         let standing = self.standings.last_mut().filter(|last| last.queue == number)?;
         standing.first_place = first_place;
         let store = &mut self.store;
@@ -226,7 +226,7 @@ impl Loader {
     }
 
     fn schedule_totals(&mut self, queue: QueueNo, made: u64, missed: u64) -> Fits {
-        // It stands right behind its queue.
+        // It comes right after its queue.
         self.standings.last().filter(|last| last.queue == queue)?;
         when(made + missed > 0 && made.max(missed) <= COUNTED_MAX)?;
         let schedules = self.store.queue(queue).schedules.as_deref();
@@ -281,16 +281,16 @@ impl Loader {
         standing.footprint.add(footprint);
         standing.footprints.of(stage).add(footprint);
         match stage {
-            Stage::Delayed => {
+            JobStage::Delayed => {
                 standing.delayed.push((order, index));
                 standing.note_earliest(0, timer);
             }
-            Stage::Leased => {
+            JobStage::Leased => {
                 store.ages.begin(Micros(0));
                 standing.leased.push((armed, index));
                 standing.note_earliest(1, timer);
             }
-            Stage::Dead => {
+            JobStage::Dead => {
                 standing.dead.push((order, index));
                 standing.end_at(timer, index);
             }
@@ -308,35 +308,28 @@ impl Loader {
         store.policies.find(policy)?;
         when(id.len() <= usize::from(u16::MAX))?;
         let mut job = store.jobs.make(id, &[], policy);
-        job.stage = Stage::Window;
+        job.stage = JobStage::Window;
         let index = store.enter(queue, id, job)?;
         self.counts.jobs += 1;
         let standing = &mut self.standings[at];
         let footprint = Footprint::of(store.jobs.get(index), None);
         standing.footprint.add(footprint);
-        standing.footprints.of(Stage::Window).add(footprint);
+        standing.footprints.of(JobStage::Window).add(footprint);
         standing.windows += 1;
         standing.end_at(end, index);
         Some(())
     }
 }
 
-impl Standing {
-    fn new(queue: &Queue) -> Standing {
-        Standing {
+impl LoadedQueue {
+    fn new(queue: &Queue) -> LoadedQueue {
+        LoadedQueue {
             queue: queue.number,
             sequence: queue.sequence,
             last_place: queue.last_place,
             first_place: queue.first_place,
-            footprint: Footprint::default(),
-            footprints: Footprints::default(),
-            delayed: Vec::new(),
-            ready: Vec::new(),
-            leased: Vec::new(),
-            dead: Vec::new(),
-            ends: Vec::new(),
-            windows: 0,
             earliest: [queue.used; 3],
+            ..LoadedQueue::default()
         }
     }
 
@@ -346,16 +339,16 @@ impl Standing {
         when(image.priority <= PRIORITY_MAX && image.id.len() <= usize::from(u16::MAX))?;
         let placed = (self.first_place..=self.last_place).contains(&image.order);
         when(match image.stage {
-            Stage::Delayed | Stage::Dead => in_sequence(image.order),
+            JobStage::Delayed | JobStage::Dead => in_sequence(image.order),
             _ => placed,
         })?;
         let Some(history) = &image.history else {
-            return when(matches!(image.stage, Stage::Delayed | Stage::Ready));
+            return when(matches!(image.stage, JobStage::Delayed | JobStage::Ready));
         };
         let counts = [history.attempt, history.deliveries, history.nacks, history.timeouts];
         let more = [history.lost, history.unanswered];
         when(counts.iter().chain(&more).all(|count| *count < DELIVERIES_MAX))?;
-        let (leased, dead) = (image.stage == Stage::Leased, image.stage == Stage::Dead);
+        let (leased, dead) = (image.stage == JobStage::Leased, image.stage == JobStage::Dead);
         let delivered = history.attempt > 0 && history.deliveries > 0 && in_sequence(history.armed);
         when((!leased || delivered) && (leased || !history.bound))?;
         when(dead == history.death.is_some())
@@ -423,8 +416,8 @@ impl Standing {
     }
 }
 
-/// Moves the cursor of an empty wheel to `at`, so that what is inserted next falls into the slots it
-/// stays in, and not all into the one that lies far behind 1970.
+/// Moves the cursor of an empty wheel to `at`, so that the next timers go to their final slots, and not all to the one
+/// far after 1970.
 fn pass_to(wheel: &mut Wheel, timers: &mut Timers, at: Millis) {
     wheel.peek(timers, at, &mut u32::MAX.clone());
 }

@@ -7,10 +7,9 @@
 //!      |     -> its image as of X goes to the output first, and its bit among the done is set
 //! ```
 //!
-//! What is younger than X is passed over: a job put after X gets its bit at once, a queue by its
-//! birth, a policy by its mark. A queue's image always stands before its jobs', a policy's before any
-//! job that uses it. A queue that is removed before the walk has been through it is *kept*: it is
-//! walked like the others, and freed only then.
+//! Anything younger than X is skipped: a job put after X gets its bit at once, a queue is known by its birth, a policy
+//! by its mark. A queue's image always comes before its jobs', a policy's before any job that uses it. A queue that is
+//! removed before the walk has been through it is *kept*: it is walked like the others, and freed only then.
 //!
 //! The same bit serves the walk and the changes, so every job is written exactly once.
 
@@ -21,11 +20,11 @@ use crate::engine::model::fact::Fact;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
 use crate::engine::store::jobs::policies::Policies;
-use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
+use crate::engine::store::jobs::{JobIndex, JobStage, Jobs};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::{Located, Store};
 use crate::ids::{DATABASES, PolicyNo, QueueNo, ScheduleNo};
-use record::Counts;
+use record::ImageCounts;
 
 /// Jobs noted at once of the queue that is walked: what the id index gives in one look at a table.
 const PENDING: usize = TABLE_ENTRIES_MAX;
@@ -36,46 +35,45 @@ const DONE_BLOCK: usize = 4096;
 /// The base files of a partition: the newest, and whether it is being written.
 #[derive(Default, Debug)]
 pub struct Bases {
-    /// Whole images that nobody has taken yet.
+    /// Whole images that have not been taken yet.
     output: Vec<u8>,
-    /// Which one it is, from 1. Marks on queues and policies are its number; at one an hour it begins
-    /// anew after half a million years.
+    /// Its number, from 1. It is the mark on queues and policies; at one an hour it repeats after half a million years.
     number: u32,
     /// The sum over the images of the newest that was written to its end.
     sum: Option<u64>,
-    running: Option<Box<Running>>,
+    running: Option<Box<RunningBase>>,
 }
 
 /// A base file that is being written.
 #[derive(Debug)]
-struct Running {
+struct RunningBase {
     /// Queues born later are passed over.
     born: u64,
     /// A bit per slab number whose image is written, or that is too young.
     done: Vec<Option<Box<[u64; DONE_BLOCK / 64]>>>,
-    counts: Counts,
+    counts: ImageCounts,
     /// The sum over the images written so far.
     sum: u64,
     /// Jobs of a queue that is being walked, still to be written.
     pending: Vec<JobIndex>,
     pending_of: QueueNo,
     /// A removed queue that is being walked, and how far.
-    grave: Option<(Box<Queue>, Scan)>,
-    walk: Walk,
+    grave: Option<(Box<Queue>, IndexScan)>,
+    walk: SnapshotWalk,
 }
 
 /// How far the walk has come.
 #[derive(Debug)]
-enum Walk {
+enum SnapshotWalk {
     /// At the policy with this number.
     Policies(u32),
-    /// At a place of a database. Which queue stood there, by its birth, and how far in it.
-    Queues { db: usize, place: u32, at: Option<(u64, Scan)> },
+    /// At a position of a database: the queue there, by its birth, and the position in it.
+    Queues { db: usize, place: u32, at: Option<(u64, IndexScan)> },
 }
 
 /// How far a queue's index has been looked through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Scan {
+enum IndexScan {
     From(u64),
     /// All of the index; now its schedules, from this number on.
     Schedules(ScheduleNo),
@@ -83,13 +81,11 @@ enum Scan {
 }
 
 impl Bases {
-    /// Whether one is being written.
     #[inline]
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// The number of the newest.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -114,7 +110,7 @@ impl Bases {
         running.rename(index, to);
     }
 
-    fn running(&mut self) -> &mut Running {
+    fn running(&mut self) -> &mut RunningBase {
         self.running.as_mut().expect("a base file is being written")
     }
 
@@ -131,7 +127,7 @@ impl Bases {
         self.add_to_sum(from);
     }
 
-    /// Writes the schedule's image, unless that is done, or there is none yet.
+    /// Writes the schedule's image, unless that is done, or it has none yet.
     fn image_schedule(&mut self, queue: &mut Queue, number: ScheduleNo) {
         let Some(schedules) = queue.schedules.as_deref_mut() else { return };
         if !schedules.note_imaged(number, self.number) {
@@ -145,14 +141,14 @@ impl Bases {
     }
 
     /// Writes the image of the next schedule of a queue: where to go on.
-    fn walk_schedules(&mut self, queue: &mut Queue, from: ScheduleNo) -> Scan {
+    fn walk_schedules(&mut self, queue: &mut Queue, from: ScheduleNo) -> IndexScan {
         let next = queue.schedules.as_deref().and_then(|schedules| schedules.from(from).next());
-        let Some(number) = next.map(|schedule| schedule.number) else { return Scan::Done };
+        let Some(number) = next.map(|schedule| schedule.number) else { return IndexScan::Done };
         self.image_schedule(queue, number);
-        Scan::Schedules(ScheduleNo(number.0 + 1))
+        IndexScan::Schedules(ScheduleNo(number.0 + 1))
     }
 
-    /// What stands from `from` on is one image, or two that belong together.
+    /// From `from` on there is one image, or two that belong together.
     fn add_to_sum(&mut self, from: usize) {
         let image = digest_of(&self.output[from..]);
         let running = self.running();
@@ -169,9 +165,10 @@ impl Bases {
     }
 }
 
-/// Of an image: the same on every machine, whatever its processor. Added up, so that the order does not matter in which jobs
-/// were reached. CRC-32C finds what differs in one image but for one time in 4 billion; the finalizer of
-/// SplitMix64 behind it (Steele, Lea and Flood, 2014) keeps what differs in two from making up for it.
+/// The checksum of an image: the same on every machine, whatever its processor. The sums are added, so that the order
+/// in which jobs were reached does not matter. CRC-32C finds a difference within one image, except once in 4 billion;
+/// the finalizer of SplitMix64 after it (Steele, Lea and Flood, 2014) keeps differences in two images from cancelling
+/// out.
 fn digest_of(image: &[u8]) -> u64 {
     let mut mixed = u64::from(crc32c::crc32c(image)) | (image.len() as u64) << 32;
     mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -180,7 +177,7 @@ fn digest_of(image: &[u8]) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-impl Running {
+impl RunningBase {
     /// Sets the number's bit; false if it was set before.
     fn is_first(&mut self, index: JobIndex) -> bool {
         let (word, bit) = self.bit(index);
@@ -189,8 +186,7 @@ impl Running {
         first
     }
 
-    /// What holds for a number holds for another from now on. The old one's bit stays: the next job there is
-    /// passed over anyway.
+    /// Another number stands for this job from now on. The old one's bit stays: the next job there is skipped anyway.
     fn rename(&mut self, index: JobIndex, to: JobIndex) {
         let (word, bit) = self.bit(index);
         let done = *word & bit != 0;
@@ -251,7 +247,7 @@ impl Store {
         let policy = self.jobs.policy(index);
         self.bases.image_policy(&mut self.policies, policy);
         let timer = match self.jobs.get(index).stage {
-            Stage::Ready => self.due(index),
+            JobStage::Ready => self.due(index),
             _ => self.timers.due(index),
         };
         let jobs = &self.jobs;
@@ -273,15 +269,15 @@ impl Store {
         self.abandon_base();
         self.bases.number = self.bases.number.checked_add(1).unwrap_or(1);
         self.bases.sum = None;
-        self.bases.running = Some(Box::new(Running {
+        self.bases.running = Some(Box::new(RunningBase {
             born: self.births,
             done: Vec::new(),
-            counts: Counts::default(),
+            counts: ImageCounts::default(),
             sum: 0,
             pending: Vec::new(),
             pending_of: QueueNo(0),
             grave: None,
-            walk: Walk::Policies(0),
+            walk: SnapshotWalk::Policies(0),
         }));
         record::write_begin(&mut self.bases.output, self.number, &self.leading);
         self.bases.add_to_sum(0);
@@ -307,22 +303,22 @@ impl Store {
         } else if let Some((grave, scan)) = running.grave.take() {
             self.walk_grave(grave, scan);
         } else if let Some(grave) = self.kept.next() {
-            self.walk_grave(grave, Scan::From(0));
-        } else if let Walk::Policies(number) = running.walk {
+            self.walk_grave(grave, IndexScan::From(0));
+        } else if let SnapshotWalk::Policies(number) = running.walk {
             self.walk_policies(number);
         } else {
             self.walk_queues();
         }
     }
 
-    fn walk_grave(&mut self, mut queue: Box<Queue>, scan: Scan) {
+    fn walk_grave(&mut self, mut queue: Box<Queue>, scan: IndexScan) {
         match scan {
-            Scan::From(cursor) if self.bases.needs(&queue) => {
+            IndexScan::From(cursor) if self.bases.needs(&queue) => {
                 self.bases.image_queue(&mut queue);
                 let scan = self.bases.scan(&self.jobs, &queue, cursor);
                 self.bases.running().grave = Some((queue, scan));
             }
-            Scan::Schedules(from) => {
+            IndexScan::Schedules(from) => {
                 let scan = self.bases.walk_schedules(&mut queue, from);
                 self.bases.running().grave = Some((queue, scan));
             }
@@ -335,14 +331,14 @@ impl Store {
         self.bases.running().walk = match next {
             Some(next) => {
                 self.bases.image_policy(&mut self.policies, next);
-                Walk::Policies(next.0 + 1)
+                SnapshotWalk::Policies(next.0 + 1)
             }
-            None => Walk::Queues { db: 0, place: 0, at: None },
+            None => SnapshotWalk::Queues { db: 0, place: 0, at: None },
         };
     }
 
     fn walk_queues(&mut self) {
-        let Walk::Queues { db, place, at } = self.bases.running().walk else {
+        let SnapshotWalk::Queues { db, place, at } = self.bases.running().walk else {
             unreachable!("policies come first")
         };
         if db == usize::from(DATABASES) {
@@ -350,27 +346,27 @@ impl Store {
         }
         let queues = &mut self.databases[db].queues;
         let walk = match queues.next_from(place) {
-            None => Walk::Queues { db: db + 1, place: 0, at: None },
+            None => SnapshotWalk::Queues { db: db + 1, place: 0, at: None },
             Some(place) => {
                 let queue = queues.get_mut(place).expect("a number that is taken");
-                // Another queue may stand there since.
+                // Another queue may be there since.
                 let scan = match at {
                     Some((born, scan)) if born == queue.born => scan,
-                    _ => Scan::From(0),
+                    _ => IndexScan::From(0),
                 };
                 match scan {
-                    Scan::From(cursor) if self.bases.needs(queue) => {
+                    IndexScan::From(cursor) if self.bases.needs(queue) => {
                         self.bases.image_queue(queue);
                         let scan = self.bases.scan(&self.jobs, queue, cursor);
-                        Walk::Queues { db, place, at: Some((queue.born, scan)) }
+                        SnapshotWalk::Queues { db, place, at: Some((queue.born, scan)) }
                     }
-                    Scan::Schedules(from) => {
+                    IndexScan::Schedules(from) => {
                         let scan = self.bases.walk_schedules(queue, from);
-                        Walk::Queues { db, place, at: Some((queue.born, scan)) }
+                        SnapshotWalk::Queues { db, place, at: Some((queue.born, scan)) }
                     }
                     _ => {
                         queue.walked = self.bases.number;
-                        Walk::Queues { db, place: place + 1, at: None }
+                        SnapshotWalk::Queues { db, place: place + 1, at: None }
                     }
                 }
             }
@@ -387,7 +383,7 @@ impl Store {
 
 impl Bases {
     /// Notes the queue's next jobs as pending.
-    fn scan(&mut self, jobs: &Jobs, queue: &Queue, cursor: u64) -> Scan {
+    fn scan(&mut self, jobs: &Jobs, queue: &Queue, cursor: u64) -> IndexScan {
         let number = self.number;
         let running = self.running();
         running.pending_of = queue.number;
@@ -399,8 +395,8 @@ impl Bases {
             }
         };
         match queue.table.scan(cursor, PENDING, hash_of, visit) {
-            0 => Scan::Schedules(ScheduleNo(0)),
-            next => Scan::From(next),
+            0 => IndexScan::Schedules(ScheduleNo(0)),
+            next => IndexScan::From(next),
         }
     }
 }
@@ -437,7 +433,6 @@ impl Store {
         self.bases.sum
     }
 
-    /// Whether a base file is being written.
     pub fn is_base_running(&self) -> bool {
         self.bases.is_running()
     }
@@ -445,7 +440,10 @@ impl Store {
     /// How many bytes of images a base file would have if it were written now. O(16).
     pub fn base_bytes(&self) -> u64 {
         let queues: u64 = self.databases.iter().map(|database| database.image_bytes).sum();
-        let counts = record::Counts { schedules: self.schedule_total(), ..Counts::default() };
+        let counts = record::ImageCounts {
+            schedules: self.schedule_total(),
+            ..record::ImageCounts::default()
+        };
         record::frame_bytes(&self.leading, counts) + self.policy_image_bytes + queues
     }
 }

@@ -1,10 +1,10 @@
-//! The bytes of images: one piece of the state each, as a base file holds them. Written as facts are:
-//! little-endian, a tag byte, then the fields in the order written here, byte strings behind a u32
-//! length. A tag is never given another layout.
+//! The bytes of images: one piece of the state each, as in a base file. Written like facts: little-endian, a tag byte,
+//! then the fields in the order written here, byte strings after a u32 length. The layout of a tag never changes.
 //!
-//! A job takes 43 bytes beside id and body, 61 more and its error text once it was delivered.
+//! A job takes 43 bytes in addition to id and body, 61 more and its error text once it was
+//! delivered.
 
-use crate::engine::model::fact::{Counted, Malformed, Reader, Sink, Writer};
+use crate::engine::model::fact::{ByteCount, FactReader, Malformed, Sink, Writer};
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::policy::Policy;
@@ -12,7 +12,7 @@ use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::schedule::Outcomes;
 use crate::engine::model::stats::Totals;
-use crate::engine::store::jobs::{History, Job, Stage};
+use crate::engine::store::jobs::{History, Job, JobStage};
 use crate::engine::store::queue::Queue;
 pub use crate::engine::store::schedules::{Schedule, occurrence_id};
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo};
@@ -31,7 +31,7 @@ const SCHEDULE: u8 = 9;
 const SCHEDULE_TOTALS: u8 = 10;
 const SCHEDULES: u8 = 11;
 
-// The stage of a job stands in the low bits of its flags.
+// The stage of a job is in the low bits of its flags.
 const STAGES: u8 = 7;
 const HAS_HISTORY: u8 = 8;
 const BOUND: u8 = 16;
@@ -43,15 +43,15 @@ const NO_STALL: (Millis, Millis) = (Millis(1), Millis(0));
 /// The byte of a job that is not dead.
 const ALIVE: u8 = u8::MAX;
 
-/// Bytes of the first and the last image, and of who leads.
-pub fn frame_bytes(leading: &Leading, counts: Counts) -> u64 {
-    let begin = Counted::of(|out| write_begin(out, 0, leading));
-    begin + Counted::of(|out| write_end(out, counts))
+/// Bytes of the first and the last image, and of the leader.
+pub fn frame_bytes(leading: &Leading, counts: ImageCounts) -> u64 {
+    let begin = ByteCount::of(|out| write_begin(out, 0, leading));
+    begin + ByteCount::of(|out| write_end(out, counts))
 }
 
 /// Bytes of a job's or window's image.
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
-    let beside = Counted::of(|out| {
+    let beside = ByteCount::of(|out| {
         write_job(out, QueueNo(0), (job, PolicyNo(0), history), Millis(0), (&[], &[]));
     });
     beside + job.data_bytes() as u64
@@ -59,28 +59,26 @@ pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
 
 /// Bytes that a history adds to the image of a job, without the text of an error.
 pub fn history_bytes() -> u64 {
-    Counted::of(|out| write_history(out, &History::default()))
+    ByteCount::of(|out| write_history(out, &History::default()))
 }
 
-/// Bytes of a policy's image.
 pub fn policy_bytes(policy: &Policy) -> u64 {
-    Counted::of(|out| write_policy(out, PolicyNo(0), policy))
+    ByteCount::of(|out| write_policy(out, PolicyNo(0), policy))
 }
 
 /// Bytes of the image of a queue without jobs and what [`more_bytes`] counts.
 pub fn queue_bytes(queue: &Queue) -> u64 {
-    Counted::of(|out| write_counted(out, queue))
+    ByteCount::of(|out| write_counted(out, queue))
 }
 
-/// Bytes of what a queue has beside its jobs, in an image of its own behind the queue's; 0 if all of
-/// it is as it was in the beginning.
+/// Bytes of a queue's data other than its jobs, in an image of its own after the queue's; 0 if all of it has its
+/// initial value.
 pub fn more_bytes(queue: &Queue) -> u64 {
-    Counted::of(|out| write_more(out, queue))
+    ByteCount::of(|out| write_more(out, queue))
 }
 
-/// Bytes of a schedule's image.
 pub fn schedule_bytes(schedule: &Schedule) -> u64 {
-    Counted::of(|out| write_schedule(out, QueueNo(0), schedule))
+    ByteCount::of(|out| write_schedule(out, QueueNo(0), schedule))
 }
 
 /// By how much a value counted as lateness makes the image of its queue longer.
@@ -90,15 +88,14 @@ pub fn lateness_growth(made: bool, first_of_bucket: bool) -> u64 {
 
 /// How many images of each kind there are: policies, queues, jobs and windows, schedules.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
+pub struct ImageCounts {
     pub policies: u64,
     pub queues: u64,
     pub jobs: u64,
     pub schedules: u64,
 }
 
-/// Appends the first image: the greatest number used for a token or an id. Behind it, who leads, if anybody ever
-/// did.
+/// Appends the first image: the greatest number used for a token or an id; then the leader, if there ever was one.
 pub fn write_begin(out: &mut impl Sink, number: u64, leading: &Leading) {
     let w = &mut Writer(out);
     w.u8(BEGIN).u64(number);
@@ -110,16 +107,14 @@ pub fn write_begin(out: &mut impl Sink, number: u64, leading: &Leading) {
     w.u8(LEADING).u64(term).u64(node).u32(level).u64(from.0).u64(to.0);
 }
 
-/// Appends the last image.
-/// If there are schedules their number stands before it, in an image of its own.
-pub fn write_end(out: &mut impl Sink, counts: Counts) {
+/// Appends the last image. With schedules, an image with their number comes before it.
+pub fn write_end(out: &mut impl Sink, counts: ImageCounts) {
     if counts.schedules > 0 {
         Writer(out).u8(SCHEDULES).u64(counts.schedules);
     }
     Writer(out).u8(END).u64(counts.policies).u64(counts.queues).u64(counts.jobs);
 }
 
-/// Appends a policy.
 pub fn write_policy(out: &mut impl Sink, number: PolicyNo, policy: &Policy) {
     Writer(out).u8(POLICY).u32(number.0).policy(policy);
 }
@@ -160,7 +155,7 @@ fn write_counted(out: &mut impl Sink, queue: &Queue) {
         w.u8(0);
         return;
     };
-    // One that was made has counted something, so 0 tells that there is none.
+    // A histogram that exists has counted something, so 0 means that there is none.
     w.u8(lateness.filled().count() as u8);
     for (bucket, count) in lateness.filled() {
         w.u8(bucket).u32(count);
@@ -177,7 +172,7 @@ pub fn write_job(
     (id, body): (&[u8], &[u8]),
 ) {
     let w = &mut Writer(&mut *out);
-    if job.stage == Stage::Window {
+    if job.stage == JobStage::Window {
         w.head(WINDOW, queue).bytes(id).u32(policy.0).u64(timer.0);
         return;
     }
@@ -193,7 +188,6 @@ pub fn write_job(
     }
 }
 
-/// Appends a schedule.
 pub fn write_schedule(out: &mut impl Sink, queue: QueueNo, schedule: &Schedule) {
     let w = &mut Writer(out);
     w.head(SCHEDULE, queue).u64(schedule.number.0).bytes(&schedule.name).bytes(&schedule.body);
@@ -228,7 +222,7 @@ pub enum Image<'a> {
         policy: Policy,
     },
     Queue(Box<QueueImage<'a>>),
-    /// What the queue before has beside its jobs, where that is not as it was in the beginning.
+    /// The previous queue's data other than its jobs, if it does not have its initial values.
     QueueMore(Box<QueueMore>),
     Job(JobImage<'a>),
     /// An id that is taken without a job.
@@ -238,13 +232,13 @@ pub enum Image<'a> {
         policy: PolicyNo,
         end: Millis,
     },
-    /// Who leads; behind the first.
+    /// The leader; after the first.
     Leading(Leading),
     Schedule {
         queue: QueueNo,
         schedule: Box<Schedule>,
     },
-    /// What has become of the occurrences of the queue before, those of removed schedules included.
+    /// The outcomes of the previous queue's schedules, including removed ones.
     ScheduleTotals {
         queue: QueueNo,
         made: u64,
@@ -255,7 +249,7 @@ pub enum Image<'a> {
         count: u64,
     },
     /// The last.
-    End(Counts),
+    End(ImageCounts),
 }
 
 /// A queue without its jobs.
@@ -272,7 +266,7 @@ pub struct QueueImage<'a> {
     pub lateness: Option<Box<Histogram>>,
 }
 
-/// What a queue has beside its jobs.
+/// A queue's data other than its jobs.
 #[derive(Debug)]
 pub struct QueueMore {
     pub number: QueueNo,
@@ -281,11 +275,10 @@ pub struct QueueMore {
     pub first_place: i64,
 }
 
-/// A job.
 #[derive(Debug)]
 pub struct JobImage<'a> {
     pub queue: QueueNo,
-    pub stage: Stage,
+    pub stage: JobStage,
     pub priority: u8,
     pub policy: PolicyNo,
     pub added: Millis,
@@ -297,8 +290,7 @@ pub struct JobImage<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Reads the next one.
-    pub fn read(r: &mut Reader<'a>) -> Result<Image<'a>, Malformed> {
+    pub fn read(r: &mut FactReader<'a>) -> Result<Image<'a>, Malformed> {
         let tag = r.u8()?;
         Ok(match tag {
             BEGIN => Image::Begin { number: r.u64()? },
@@ -325,14 +317,14 @@ impl<'a> Image<'a> {
             SCHEDULES => Image::Schedules { count: r.u64()? },
             END => {
                 let (policies, queues, jobs) = (r.u64()?, r.u64()?, r.u64()?);
-                Image::End(Counts { policies, queues, jobs, schedules: 0 })
+                Image::End(ImageCounts { policies, queues, jobs, schedules: 0 })
             }
             _ => return Err(r.malformed()),
         })
     }
 }
 
-fn read_schedule(r: &mut Reader<'_>) -> Result<Schedule, Malformed> {
+fn read_schedule(r: &mut FactReader<'_>) -> Result<Schedule, Malformed> {
     let (number, name, body) = (ScheduleNo(r.u64()?), r.bytes()?.into(), r.bytes()?.into());
     let (definition, anchor, after) = (r.definition()?, r.millis()?, r.millis()?);
     let (next, last, made_at) = (r.coming()?, r.millis()?, r.millis()?);
@@ -355,7 +347,7 @@ fn read_schedule(r: &mut Reader<'_>) -> Result<Schedule, Malformed> {
     Ok(schedule)
 }
 
-fn read_leading(r: &mut Reader<'_>) -> Result<Leading, Malformed> {
+fn read_leading(r: &mut FactReader<'_>) -> Result<Leading, Malformed> {
     let (term, node, level) = (r.u64()?, r.u64()?, r.u32()?);
     let (from, to) = (r.millis()?, r.millis()?);
     let stall = match (from, to) {
@@ -366,7 +358,7 @@ fn read_leading(r: &mut Reader<'_>) -> Result<Leading, Malformed> {
     Ok(Leading { term, node, level, stall })
 }
 
-fn read_queue<'a>(r: &mut Reader<'a>) -> Result<QueueImage<'a>, Malformed> {
+fn read_queue<'a>(r: &mut FactReader<'a>) -> Result<QueueImage<'a>, Malformed> {
     let (number, db, name) = (QueueNo(r.u32()?), Db(r.u8()?), r.bytes()?);
     let mut counted = [0; 10];
     for total in &mut counted {
@@ -399,11 +391,11 @@ fn read_queue<'a>(r: &mut Reader<'a>) -> Result<QueueImage<'a>, Malformed> {
     })
 }
 
-fn read_job<'a>(r: &mut Reader<'a>) -> Result<JobImage<'a>, Malformed> {
+fn read_job<'a>(r: &mut FactReader<'a>) -> Result<JobImage<'a>, Malformed> {
     let (queue, flags, priority) = (QueueNo(r.u32()?), r.u8()?, r.u8()?);
     let (policy, added, timer) = (PolicyNo(r.u32()?), r.millis()?, r.millis()?);
     let (order, id, body) = (r.u64()? as i64, r.bytes()?, r.bytes()?);
-    let stages = [Stage::Delayed, Stage::Ready, Stage::Leased, Stage::Dead];
+    let stages = [JobStage::Delayed, JobStage::Ready, JobStage::Leased, JobStage::Dead];
     let stage = stages.into_iter().find(|stage| *stage as u8 == flags & STAGES);
     let Some(stage) = stage.filter(|_| flags & !(STAGES | HAS_HISTORY | BOUND | HAS_ERROR) == 0)
     else {
@@ -419,7 +411,7 @@ fn read_job<'a>(r: &mut Reader<'a>) -> Result<JobImage<'a>, Malformed> {
     Ok(JobImage { queue, stage, priority, policy, added, timer, order, id, body, history })
 }
 
-fn read_history(r: &mut Reader<'_>, flags: u8) -> Result<History, Malformed> {
+fn read_history(r: &mut FactReader<'_>, flags: u8) -> Result<History, Malformed> {
     let mut history = History::default();
     (history.token, history.due, history.armed) = (r.u64()?, r.millis()?, r.u64()? as i64);
     (history.attempt, history.deliveries, history.nacks) = (r.u32()?, r.u32()?, r.u32()?);

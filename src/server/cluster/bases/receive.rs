@@ -1,28 +1,36 @@
 //! Receives a base.
 
-use super::line::Line;
+use super::line::BaseLine;
 use super::{BaseEvent, Bases, lock};
-use crate::cluster::codec::Head;
-use crate::cluster::frame::{FrameError, Kind};
+use crate::cluster::peer::frame::{FrameError, FrameKind};
+use crate::cluster::raft::codec::Head;
 use crate::ids::Index;
 use crate::journal::{Incoming, Offer};
 use crate::limits::REFUSAL_BYTES_MAX;
-use crate::server::cluster::refusals::Trouble;
+use crate::server::cluster::refusals::ConnectionTrouble;
 use std::io;
 use std::time::Instant;
 
 /// Until it is there, or the connection has ended.
-pub fn run(bases: &Bases, mut line: Line, peer: u64, name: &str) {
+pub fn run(bases: &Bases, mut line: BaseLine, peer: u64, name: &str) {
     if let Err(trouble) = receive(bases, &mut line, peer, name) {
-        tracing::warn!(peer = name, "a base does not come: {trouble}");
+        tracing::warn!(peer = name, "receiving a base failed: {trouble}");
         let text = trouble.to_string();
-        // Whoever sends goes on to try: it should know why.
-        let _ =
-            line.send(Kind::Refused, &text.as_bytes()[..text.len().min(REFUSAL_BYTES_MAX)], &[]);
+        // The sender keeps trying: tell it why.
+        let _ = line.send(
+            FrameKind::Refused,
+            &text.as_bytes()[..text.len().min(REFUSAL_BYTES_MAX)],
+            &[],
+        );
     }
 }
 
-fn receive(bases: &Bases, line: &mut Line, peer: u64, name: &str) -> Result<(), Trouble> {
+fn receive(
+    bases: &Bases,
+    line: &mut BaseLine,
+    peer: u64,
+    name: &str,
+) -> Result<(), ConnectionTrouble> {
     let [index, salt, bytes] = line.numbers()?;
     let offer = Offer { index: Index(index), salt, bytes };
     let is_waited_for =
@@ -33,7 +41,7 @@ fn receive(bases: &Bases, line: &mut Line, peer: u64, name: &str) -> Result<(), 
     line.tell(&[from])?;
     while !incoming.is_whole() {
         let mut frame = line.frame()?;
-        if frame.kind != Kind::Piece {
+        if frame.kind != FrameKind::Piece {
             return Err(FrameError::Place(frame.kind).into());
         }
         let length = frame.body.bytes();
@@ -50,16 +58,16 @@ fn receive(bases: &Bases, line: &mut Line, peer: u64, name: &str) -> Result<(), 
     failed?;
     line.tell(&[bytes])?;
     let mut frame = line.frame()?;
-    if frame.kind != Kind::Message {
+    if frame.kind != FrameKind::Message {
         return Err(FrameError::Place(frame.kind).into());
     }
     let head = Head::read(&frame.head)?;
     let bodies = head.bodies().map(|bytes| frame.body.take(bytes)).collect::<Result<_, _>>()?;
     if !head.is_base() {
-        return Err(io::Error::other("a message that is not that of a base").into());
+        return Err(io::Error::other("a message that does not belong to a base").into());
     }
     let took_us = began.elapsed().as_micros() as u64;
-    tracing::info!(peer = name, index, bytes, took_us, "a base has come whole");
+    tracing::info!(peer = name, index, bytes, took_us, "a base was received");
     let mut waiting = lock(&bases.arrived);
     waiting.retain(|other| other.position().index != arrived.position().index);
     waiting.push(arrived);

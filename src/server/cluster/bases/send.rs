@@ -1,14 +1,14 @@
 //! Sends a base to a node that lacks what the log no longer has.
 
-use super::line::Line;
+use super::line::BaseLine;
 use super::{BaseEvent, Bases, Task};
-use crate::cluster::frame::{Inbox, Kind, Lane};
-use crate::cluster::hello::Handshake;
+use crate::cluster::peer::frame::{FrameKind, Inbox, Lane};
+use crate::cluster::peer::hello::Handshake;
 use crate::ids::Index;
 use crate::journal::{File, Offer};
 use crate::limits::{BASE_PAUSE_US, PEER_HANDSHAKE_US, PEER_PIECE_BYTES};
 use crate::server::cluster::connection::nonce;
-use crate::server::cluster::refusals::Trouble;
+use crate::server::cluster::refusals::ConnectionTrouble;
 use crate::server::cluster::socket::Socket;
 use bytes::Bytes;
 use std::io;
@@ -28,7 +28,7 @@ pub fn run(bases: &Bases, task: &Task, is_over: &AtomicBool) -> bool {
         Ok(None) => false,
         Err(_) if is_over.load(Ordering::Relaxed) => false,
         Err(trouble) => {
-            tracing::warn!(%peer, index, "a base could not be sent, and is tried again: {trouble}");
+            tracing::warn!(%peer, index, "a base could not be sent, and is retried: {trouble}");
             std::thread::sleep(Duration::from_micros(BASE_PAUSE_US));
             false
         }
@@ -36,7 +36,11 @@ pub fn run(bases: &Bases, task: &Task, is_over: &AtomicBool) -> bool {
 }
 
 /// Its bytes, and from which on they were sent; nothing if it was ended.
-fn send(bases: &Bases, task: &Task, is_over: &AtomicBool) -> Result<Option<(u64, u64)>, Trouble> {
+fn send(
+    bases: &Bases,
+    task: &Task,
+    is_over: &AtomicBool,
+) -> Result<Option<(u64, u64)>, ConnectionTrouble> {
     let (offer, file) = Offer::of(&*bases.storage, Index(task.index))?;
     let mut line = greet(task)?;
     let to = task.message.to;
@@ -45,7 +49,7 @@ fn send(bases: &Bases, task: &Task, is_over: &AtomicBool) -> Result<Option<(u64,
     line.tell(&[offer.index.0, offer.salt, offer.bytes])?;
     let [from] = line.numbers()?;
     if from > offer.bytes {
-        return Err(io::Error::other("the other node has more of it than there is").into());
+        return Err(io::Error::other("the other node has more of it than exists").into());
     }
     let (began, mut at, mut moved_at) = (Instant::now(), from, from);
     let mut piece = vec![0; PEER_PIECE_BYTES];
@@ -57,7 +61,7 @@ fn send(bases: &Bases, task: &Task, is_over: &AtomicBool) -> Result<Option<(u64,
         if file.read_full(&mut piece[..length], at)? < length {
             return Err(io::Error::other("its file is shorter than it was").into());
         }
-        line.send(Kind::Piece, &[], &[Bytes::copy_from_slice(&piece[..length])])?;
+        line.send(FrameKind::Piece, &[], &[Bytes::copy_from_slice(&piece[..length])])?;
         at += length as u64;
         if at - moved_at >= MOVED_BYTES {
             moved_at = at;
@@ -75,7 +79,7 @@ fn send(bases: &Bases, task: &Task, is_over: &AtomicBool) -> Result<Option<(u64,
             [_] => return Err(io::Error::other("the other node has another base").into()),
         }
     }
-    line.send(Kind::Message, &task.message.head, &task.message.bodies)?;
+    line.send(FrameKind::Message, &task.message.head, &task.message.bodies)?;
     Ok(Some((offer.bytes, from)))
 }
 
@@ -83,14 +87,14 @@ fn send(bases: &Bases, task: &Task, is_over: &AtomicBool) -> Result<Option<(u64,
 const MOVED_BYTES: u64 = 256 << 10;
 
 /// Connects, and goes through the handshake.
-fn greet(task: &Task) -> Result<Line, Trouble> {
+fn greet(task: &Task) -> Result<BaseLine, ConnectionTrouble> {
     let timeout = Duration::from_micros(PEER_HANDSHAKE_US);
     let stream = TcpStream::connect_timeout(&task.place, timeout)?;
     stream.set_nodelay(true)?;
     let (own, secret, called) = (task.own.clone(), task.secret.clone(), task.called.clone());
     let mut out = Vec::new();
     let mut handshake = Handshake::call(own, secret, nonce(), called, Lane::Base, &mut out);
-    let mut line = Line::new(Socket::dialled(&task.tls, stream)?, Inbox::new())?;
+    let mut line = BaseLine::new(Socket::dialled(&task.tls, stream)?, Inbox::new())?;
     line.write(&out)?;
     loop {
         line.read()?;

@@ -25,12 +25,12 @@ impl Authority {
         Authority { issuer, folder }
     }
 
-    /// What a node has that it has issued a certificate to, for some name.
+    /// The keys of a node with a certificate from this authority, for some name.
     pub fn tls(&self) -> PeerTls {
         self.tls_that_trusts(self)
     }
 
-    /// Of a node that takes what another authority has signed.
+    /// For a node that accepts certificates of another authority.
     pub fn tls_that_trusts(&self, other: &Authority) -> PeerTls {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["a-name-that-no-node-has".to_owned()]).unwrap();

@@ -1,22 +1,22 @@
 //! Nodes whose logs are in memory, and the turn of each as the test plays it.
 
 use super::relay::Relay;
-use crate::cluster::directory;
-use crate::cluster::driver::{Driver, Identity, Proposed, Status, Told};
-use crate::cluster::entry::{Base, Entry, Payload, Vote, Write};
-use crate::cluster::hello::Secret;
+use crate::cluster::driver::{Driver, DriverEvent, NodeIdentity, Proposed, Status};
 use crate::cluster::members::Members;
-use crate::cluster::names::{Address, Listed, Name};
-use crate::cluster::output::Fetch;
-use crate::cluster::start::Start;
+use crate::cluster::members::directory;
+use crate::cluster::members::names::{Address, Listed, Name};
+use crate::cluster::peer::hello::Secret;
+use crate::cluster::raft::entry::{Base, LogEntry, Payload, Vote, Write};
+use crate::cluster::raft::output::Fetch;
+use crate::cluster::raft::start::Start;
 use crate::limits::{APPEND_BYTES_MAX, LOG_CACHE_BYTES};
 use crate::patience::limit;
 use crate::server::clock::timer::boot_us;
-use crate::server::cluster::desk::Desk;
+use crate::server::cluster::mailbox::Mailbox;
 use crate::server::cluster::peer_tls::PeerTls;
-use crate::server::cluster::raft_loop::{Done, NodeLog};
+use crate::server::cluster::poll::Wakeup;
+use crate::server::cluster::raft_loop::{LogDone, NodeLog};
 use crate::server::cluster::thread::RaftThread;
-use crate::server::cluster::wakeup::Wakeup;
 use crate::server::connection::wake::Notifier;
 use crate::time::Micros;
 use bytes::Bytes;
@@ -29,12 +29,12 @@ use std::time::{Duration, Instant};
 
 pub const ELECTION_US: u64 = 300_000;
 
-/// What a log has, and what outlives its node.
+/// A log that outlives its node.
 #[derive(Default)]
 pub struct Store {
     vote: Vote,
     commit: u64,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// Where the thread's figures are.
     pub task: Option<std::path::PathBuf>,
     /// The next write fails, or panics.
@@ -45,13 +45,12 @@ pub struct Store {
     pub stuck_bytes: usize,
 }
 
-/// A log that is as fast as memory.
 struct MemoryLog {
     store: Arc<Mutex<Store>>,
     wakeup: Arc<Wakeup>,
-    done: Vec<Done>,
-    /// What is told once it is not stuck any more.
-    held: Vec<Done>,
+    done: Vec<LogDone>,
+    /// Messages to deliver once it is not stuck any more.
+    held: Vec<LogDone>,
 }
 
 impl NodeLog for MemoryLog {
@@ -59,7 +58,7 @@ impl NodeLog for MemoryLog {
         let mut store = self.store.lock().unwrap();
         match store.fails {
             Some("panic") => panic!("the test wants it"),
-            Some(cause) => self.done.push(Done::Failed(cause.to_owned())),
+            Some(cause) => self.done.push(LogDone::Failed(cause.to_owned())),
             None => {
                 let Write { number, base, entries, vote, commit } = write;
                 assert!(base.is_none());
@@ -68,15 +67,15 @@ impl NodeLog for MemoryLog {
                     assert_eq!(store.entries.len() as u64 + 1, first.index);
                 }
                 if store.is_stuck {
-                    store.stuck_bytes += entries.iter().map(Entry::bytes).sum::<usize>();
+                    store.stuck_bytes += entries.iter().map(LogEntry::bytes).sum::<usize>();
                 }
                 store.entries.extend(entries);
                 store.vote = vote.unwrap_or(store.vote);
                 store.commit = store.commit.max(commit);
                 if store.is_stuck {
-                    self.held.push(Done::Persisted(number));
+                    self.held.push(LogDone::Persisted(number));
                 } else {
-                    self.done.push(Done::Persisted(number));
+                    self.done.push(LogDone::Persisted(number));
                 }
             }
         }
@@ -92,7 +91,7 @@ impl NodeLog for MemoryLog {
             bytes += entry.bytes();
             bytes == entry.bytes() || bytes <= APPEND_BYTES_MAX
         });
-        self.done.push(Done::Fetched(fetch.number, entries));
+        self.done.push(LogDone::Fetched(fetch.number, entries));
         self.wakeup.wake();
     }
 
@@ -105,7 +104,7 @@ impl NodeLog for MemoryLog {
         unreachable!("there are no bases here");
     }
 
-    fn take_done(&mut self) -> Vec<Done> {
+    fn take_done(&mut self) -> Vec<LogDone> {
         let mut store = self.store.lock().unwrap();
         if store.task.is_none() {
             let task = std::fs::read_link("/proc/thread-self").unwrap();
@@ -118,14 +117,13 @@ impl NodeLog for MemoryLog {
     }
 }
 
-/// A node and its turn.
 pub struct TestNode {
     pub name: Name,
     pub id: u64,
-    pub desk: Arc<Desk>,
+    pub mailbox: Arc<Mailbox>,
     pub store: Arc<Mutex<Store>>,
     pub port: Address,
-    pub delivered: Vec<Entry>,
+    pub delivered: Vec<LogEntry>,
     pub refused: u64,
     /// Which it leads.
     pub epoch: Option<u64>,
@@ -158,7 +156,7 @@ fn bind() -> (TcpListener, Address) {
 }
 
 impl Cluster {
-    /// Of so many nodes, which are still to find each other.
+    /// A cluster of this many nodes, which have not found each other yet.
     pub fn start(count: u64) -> Cluster {
         Cluster::start_over(count, |_| ())
     }
@@ -190,7 +188,7 @@ impl Cluster {
     fn node(&self, id: u64, store: Arc<Mutex<Store>>, port: (TcpListener, Address)) -> TestNode {
         let Listed { name, peer } = self.listed[id as usize - 1].clone();
         let notifier = Arc::<Notifier>::default();
-        let desk = Desk::new(Arc::clone(&notifier)).unwrap();
+        let mailbox = Mailbox::new(Arc::clone(&notifier)).unwrap();
         let start = {
             let store = store.lock().unwrap();
             Start {
@@ -214,7 +212,7 @@ impl Cluster {
             tls: None,
             sentinel: None,
         };
-        let identity = Identity {
+        let identity = NodeIdentity {
             node: id,
             own,
             nodes: self.listed.clone(),
@@ -225,17 +223,17 @@ impl Cluster {
             hash_seed: 1,
         };
         let driver = Driver::new(start, identity, Micros(boot_us())).unwrap();
-        let wakeup = Arc::clone(desk.wakeup());
+        let wakeup = Arc::clone(mailbox.wakeup());
         let log =
             MemoryLog { store: Arc::clone(&store), wakeup, done: Vec::new(), held: Vec::new() };
-        let (secret, shared) = (Secret::new(self.secret), Arc::clone(&desk));
+        let (secret, shared) = (Secret::new(self.secret), Arc::clone(&mailbox));
         let thread =
             RaftThread::start(driver, log, shared, vec![port.0], secret, PeerTls::default(), None)
                 .unwrap();
         TestNode {
             name,
             id,
-            desk,
+            mailbox,
             store,
             port: port.1,
             delivered: Vec::new(),
@@ -262,7 +260,7 @@ impl Cluster {
         self.nodes[at] = self.node(*id, Arc::clone(store), port);
     }
 
-    /// Takes what all turns are told, until it is so.
+    /// Takes all turns' messages, until the condition holds.
     pub fn until(&mut self, what: &str, is: impl FnMut(&mut Cluster) -> bool) {
         self.within(limit(), what, is);
     }
@@ -283,7 +281,7 @@ impl Cluster {
                 panic!("not after {most:?}: {what}; {statuses:#?}");
             }
             if !is_news {
-                // How a node stands rings no bell: it is at most a tick old.
+                // Status changes wake no thread: the status is at most a tick old.
                 std::thread::park_timeout(Duration::from_millis(5));
             }
         }
@@ -321,7 +319,7 @@ impl Cluster {
         });
     }
 
-    /// All nodes have been told the same, as far as each has come.
+    /// All nodes have received the same messages, as far as each has come.
     pub fn check(&self) {
         let longest = self.nodes.iter().max_by_key(|node| node.delivered.len()).unwrap();
         for node in &self.nodes {
@@ -350,20 +348,22 @@ impl Drop for Cluster {
 
 impl TestNode {
     pub fn status(&self) -> Arc<Status> {
-        self.desk.status().unwrap()
+        self.mailbox.status().unwrap()
     }
 
     fn hear(&mut self) {
         let mut told = VecDeque::new();
-        self.desk.take_told(&mut told);
+        self.mailbox.take_told(&mut told);
         for told in told {
             match told {
-                Told::Elected { epoch } => self.epoch = Some(epoch),
-                Told::Followed { .. } => self.epoch = None,
-                Told::Refused { .. } => self.refused += 1,
-                Told::Safe { .. } => {}
-                Told::Restored(_) | Told::BaseWanted => unreachable!("the log is whole here"),
-                Told::Delivered(entry) => {
+                DriverEvent::Elected { epoch } => self.epoch = Some(epoch),
+                DriverEvent::Followed { .. } => self.epoch = None,
+                DriverEvent::Refused { .. } => self.refused += 1,
+                DriverEvent::Safe { .. } => {}
+                DriverEvent::Restored(_) | DriverEvent::BaseWanted => {
+                    unreachable!("the log is whole here")
+                }
+                DriverEvent::Delivered(entry) => {
                     self.delivered.push(entry);
                     self.next = self.delivered_facts() + 1;
                 }
@@ -382,7 +382,7 @@ impl TestNode {
 
     /// Whether it leads and has all that was decided before.
     pub fn decides(&self) -> bool {
-        let is_first = |entry: &Entry| Some(entry.term) == self.epoch;
+        let is_first = |entry: &LogEntry| Some(entry.term) == self.epoch;
         self.thread.is_some() && self.delivered.iter().any(is_first)
     }
 
@@ -391,10 +391,10 @@ impl TestNode {
         let epoch = self.epoch.expect("it leads");
         let (first, now) = (self.next, Micros(1));
         self.next += 1;
-        self.desk.propose(Proposed { epoch, first, count: 1, now, body });
+        self.mailbox.propose(Proposed { epoch, first, count: 1, now, body });
     }
 
-    /// What its thread has used of a processor, ns.
+    /// The processor time of its thread, ns.
     pub fn cpu_ns(&self) -> u64 {
         let task = self.store.lock().unwrap().task.clone().unwrap();
         let text = std::fs::read_to_string(task.join("schedstat")).unwrap();

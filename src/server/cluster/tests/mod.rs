@@ -2,7 +2,7 @@
 
 mod authority;
 mod cluster;
-mod door;
+mod listener;
 mod relay;
 mod site;
 mod socket;

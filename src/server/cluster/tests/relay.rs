@@ -1,11 +1,11 @@
 //! A network between nodes that can be cut.
 
-use crate::cluster::names::Address;
+use crate::cluster::members::names::Address;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// The way to one node. Passes on what comes, both ways, but for callers that are cut off.
+/// The way to one node. Passes data on, both ways, except for callers that are cut off.
 pub struct Relay {
     pub address: Address,
     shared: Arc<Shared>,
@@ -14,14 +14,14 @@ pub struct Relay {
 #[derive(Default)]
 struct Shared {
     to: Mutex<String>,
-    /// Of nodes with names of two letters; empty: all.
+    /// Callers with names of two letters; empty: all.
     cut: Mutex<Vec<String>>,
     /// With the names of the callers.
     streams: Mutex<Vec<(Vec<u8>, TcpStream)>>,
 }
 
-/// Where the name of the caller stands: behind preface, header, protocols, lane, nonce and the called name of
-/// two letters, and its own length.
+/// The offset of the caller's name: after preface, header, protocols, lane, nonce and the called name of two letters,
+/// and its own length.
 const NAME_AT: usize = 12 + 16 + 2 + 2 + 1 + 32 + 2 + 2 + 2;
 
 impl Relay {
@@ -40,7 +40,7 @@ impl Relay {
         Relay { address, shared }
     }
 
-    /// Whom it leads to from here on.
+    /// The new destination.
     pub fn lead_to(&self, to: &Address) {
         *self.shared.to.lock().unwrap() = to.to_string();
     }
@@ -68,7 +68,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.cut("");
-        // Its thread sees that nobody has it.
+        // Its thread notices that it was dropped.
         let _ = TcpStream::connect(self.address.to_string());
     }
 }
@@ -83,7 +83,7 @@ impl Shared {
         let is_of = |cut: &String| cut.is_empty() || cut.as_bytes() == name;
         let Ok(mut other) = TcpStream::connect(&*self.to.lock().unwrap()) else { return };
         {
-            // Nobody is let in between the look and the note.
+            // No caller is accepted between the check and the note.
             let cut = self.cut.lock().unwrap();
             if cut.iter().any(is_of) {
                 return;

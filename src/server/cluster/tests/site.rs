@@ -1,19 +1,19 @@
 //! A transport on a thread of its own, driven and watched by a test.
 
-use crate::cluster::claims::{Claims, ClusterId, Holds, NodeId};
-use crate::cluster::clocks::ClockNote;
-use crate::cluster::codec::{Head, Outgoing};
 use crate::cluster::driver::{Dial, Status};
-use crate::cluster::formation::Conflict;
-use crate::cluster::frame::{Inbox, Kind, Lane, PREFACE, encode_sealed};
-use crate::cluster::hello::{Called, Handshake, Peer, Refusal, Secret, Way};
-use crate::cluster::names::{Address, Name};
-use crate::cluster::seal::Sealer;
+use crate::cluster::members::claims::{Claims, ClusterId, Holds, NodeId};
+use crate::cluster::members::formation::Conflict;
+use crate::cluster::members::names::{Address, Name};
+use crate::cluster::peer::frame::{FrameKind, Inbox, Lane, PREFACE, encode_sealed};
+use crate::cluster::peer::hello::{Called, Handshake, MetPeer, Refusal, Secret, Way};
+use crate::cluster::peer::seal::Sealer;
+use crate::cluster::raft::codec::{Head, Outgoing};
+use crate::cluster::timing::clocks::ClockNote;
 use crate::patience::limit;
 use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::peers::{Incoming, Peers};
+use crate::server::cluster::poll::Wakeup;
 use crate::server::cluster::transport::Transport;
-use crate::server::cluster::wakeup::Wakeup;
 use bytes::{BufMut, Bytes};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -27,7 +27,7 @@ pub fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// What a member of cluster 1 says of itself.
+/// The claims of a member of cluster 1.
 pub fn claims(text: &str, id: u64) -> Claims {
     Claims {
         name: name(text),
@@ -43,10 +43,10 @@ pub fn claims(text: &str, id: u64) -> Claims {
     }
 }
 
-/// What a node says of itself, or something like it.
+/// A node's claims, or variations of them.
 pub struct Like(pub Claims);
 
-/// What this node would say under another id.
+/// This node's claims under another id.
 pub fn claims_of(status: &Status, id: u64) -> Like {
     let cluster = ClusterId(status.cluster.unwrap());
     let claims = claims(status.name.as_str(), id);
@@ -63,7 +63,7 @@ impl Like {
     }
 }
 
-/// What a transport has told its thread.
+/// A transport's events for its thread.
 #[derive(Debug)]
 pub enum Seen {
     Met(String),
@@ -137,7 +137,6 @@ impl Site {
         Site::start_at(claims, TcpListener::bind("127.0.0.1:0").unwrap())
     }
 
-    /// Its connections are sealed with that.
     pub fn start_sealed(claims: Claims, tls: PeerTls) -> Site {
         Site::run(claims, TcpListener::bind("127.0.0.1:0").unwrap(), tls)
     }
@@ -176,7 +175,7 @@ impl Site {
         self.tell(Command::Send(messages));
     }
 
-    /// Sends these, and in the same turn, behind them, what its clock shows.
+    /// Sends these, and in the same turn, after them, its clock.
     pub fn tell_clock(&self, messages: Vec<Outgoing>, note: ClockNote) {
         self.tell(Command::Tell(messages, note));
     }
@@ -224,7 +223,7 @@ impl Site {
         });
     }
 
-    /// The next message, whoever sent it.
+    /// The next message, from any sender.
     pub fn hears(&self) -> (u64, Head, Vec<Bytes>) {
         self.expect("a message", |seen| match seen {
             Seen::Heard { peer, head, bodies } => Some((*peer, head.clone(), bodies.clone())),
@@ -232,7 +231,7 @@ impl Site {
         })
     }
 
-    /// All that it has seen and nobody asked for.
+    /// All events that no test step has consumed.
     pub fn rest(&self) -> Vec<Seen> {
         self.seen.try_iter().collect()
     }
@@ -325,12 +324,10 @@ pub struct Hand {
 }
 
 impl Hand {
-    /// Calls a site.
     pub fn call(site: &Site, own: Claims, secret: &str, called: &str, lane: Lane) -> Hand {
         Hand::call_at(&site.address, own, secret, called, lane)
     }
 
-    /// Calls whoever is at an address.
     pub fn call_at(address: &Address, own: Claims, secret: &str, called: &str, lane: Lane) -> Hand {
         let stream = TcpStream::connect(address.to_string()).unwrap();
         let called = Called { name: name(called), node: None };
@@ -352,8 +349,8 @@ impl Hand {
         Hand { stream, inbox: Inbox::new(), handshake, sealer: None }
     }
 
-    /// Goes through the handshake; after it, waits for what a caller is told.
-    pub fn shake(&mut self) -> Result<Peer, Refusal> {
+    /// Goes through the handshake; then waits for messages to the caller.
+    pub fn shake(&mut self) -> Result<MetPeer, Refusal> {
         loop {
             let mut out = Vec::new();
             let shaken = self.handshake.advance(&mut self.inbox, &mut out);
@@ -370,7 +367,7 @@ impl Hand {
     }
 
     /// Sends what a peer does after the handshake.
-    pub fn say(&mut self, kind: Kind, head: &[u8], bodies: &[Bytes]) {
+    pub fn say(&mut self, kind: FrameKind, head: &[u8], bodies: &[Bytes]) {
         let parts = encode_sealed(kind, head, bodies, &mut self.sealer);
         self.stream.write_all(&parts.concat()).unwrap();
     }
@@ -403,6 +400,6 @@ pub fn greeting() -> &'static [u8] {
 }
 
 /// The bytes of a frame.
-pub fn frame(kind: Kind, head: &[u8]) -> Vec<u8> {
-    crate::cluster::frame::encode(kind, head, &[]).concat()
+pub fn frame(kind: FrameKind, head: &[u8]) -> Vec<u8> {
+    crate::cluster::peer::frame::encode(kind, head, &[]).concat()
 }

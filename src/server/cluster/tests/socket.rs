@@ -1,4 +1,4 @@
-//! What is written to a socket under TLS is read from the other one, whatever the connection below takes at a time.
+//! Data written to a socket under TLS is read from the other one, whatever the connection below accepts at a time.
 
 use super::authority::Authority;
 use super::site::{Site, claims, heartbeat};
@@ -23,7 +23,7 @@ fn pair(caller: &PeerTls, called: &PeerTls) -> (Socket, Socket) {
     (Socket::dialled(caller, one).unwrap(), Socket::accepted(called, other).unwrap())
 }
 
-/// What a call that would wait has done: nothing.
+/// The result of a call that would wait: nothing.
 fn now(done: std::io::Result<usize>) -> usize {
     match done {
         Err(error) if error.kind() == ErrorKind::WouldBlock => 0,

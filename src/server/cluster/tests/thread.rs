@@ -2,10 +2,10 @@
 
 use super::cluster::{Cluster, ELECTION_US};
 use super::site::{Hand, claims_of};
-use crate::cluster::frame::Lane;
+use crate::cluster::peer::frame::Lane;
 use crate::limits::UNSYNCED_BYTES_MAX;
 use crate::patience::{Machine, cpu, limit, seconds};
-use crate::server::cluster::desk::Ask;
+use crate::server::cluster::mailbox::Ask;
 use bytes::Bytes;
 use std::io::Write;
 use std::net::TcpStream;
@@ -24,13 +24,13 @@ fn three_nodes_form_a_cluster_and_commit() {
     }
     cluster.committed(leader, &[0, 1, 2]);
     cluster.check();
-    // What turns decided while a batch was on its way went together.
+    // Decisions of turns while a batch was on its way were combined.
     let entries = cluster.nodes[0].delivered.len();
     assert!(entries < 150, "{entries} entries");
-    let (until_us, heard_us) = cluster.nodes[leader].desk.lease();
+    let (until_us, heard_us) = cluster.nodes[leader].mailbox.lease();
     assert!(heard_us > 0 && until_us > heard_us);
     for at in (0..3).filter(|at| *at != leader) {
-        assert_eq!(cluster.nodes[at].desk.lease(), (0, 0));
+        assert_eq!(cluster.nodes[at].mailbox.lease(), (0, 0));
     }
 }
 
@@ -85,15 +85,15 @@ fn leadership_is_handed_over_when_it_is_asked_for() {
     let first = cluster.formed();
     let other = (first + 1) % 3;
     let id = cluster.nodes[other].id;
-    cluster.nodes[first].desk.ask(Ask::HandOver(Some(id)));
+    cluster.nodes[first].mailbox.ask(Ask::HandOver(Some(id)));
     cluster.until("handed over", |cluster| cluster.nodes[other].decides());
     cluster.nodes[other].propose(body(3));
     cluster.committed(other, &[0, 1, 2]);
     // None of them may lead but one.
     for at in (0..3).filter(|at| *at != first) {
-        cluster.nodes[at].desk.ask(Ask::MayLead(false));
+        cluster.nodes[at].mailbox.ask(Ask::MayLead(false));
     }
-    cluster.nodes[other].desk.ask(Ask::Resign);
+    cluster.nodes[other].mailbox.ask(Ask::Resign);
     cluster.until("the only one leads", |cluster| cluster.nodes[first].decides());
     cluster.check();
 }
@@ -135,8 +135,8 @@ fn a_follower_that_was_cut_off_changes_nothing_when_it_is_back() {
     cluster.check();
 }
 
-/// At each heartbeat the leader sends a follower that answers nothing one more append: without a bound a node whose disk is
-/// stuck for an hour would hold 72 GB.
+/// At each heartbeat the leader sends one more append to a follower that does not answer: without a bound a node whose
+/// disk is stuck for an hour would hold 72 GB.
 #[test]
 fn a_stuck_disk_takes_no_memory() {
     let mut cluster = Cluster::start(3);
@@ -154,7 +154,7 @@ fn a_stuck_disk_takes_no_memory() {
     assert!(all > 60 << 20, "{all} bytes prove nothing");
     assert!(held < UNSYNCED_BYTES_MAX + (10 << 20), "{held} of {all} bytes");
     cluster.nodes[stuck].store.lock().unwrap().is_stuck = false;
-    cluster.nodes[stuck].desk.wakeup().wake();
+    cluster.nodes[stuck].mailbox.wakeup().wake();
     cluster.until("it has all of it", |cluster| {
         cluster.nodes[stuck].delivered_facts() == cluster.nodes[leader].delivered_facts()
     });
@@ -201,7 +201,7 @@ fn an_entry_of_64_mib_elects_nobody() {
     assert!(cluster.nodes.iter().all(|node| node.status().elections == 1));
 }
 
-/// It has to be found anew where its follower is, and 64 MiB take longer than a heartbeat.
+/// It has to find its follower's position again, and 64 MiB take longer than a heartbeat.
 #[test]
 fn a_large_entry_arrives_over_connections_that_were_cut() {
     let mut cluster = Cluster::start(3);
@@ -215,7 +215,7 @@ fn a_large_entry_arrives_over_connections_that_were_cut() {
     cluster.check();
 }
 
-/// Strangers in their hundreds, and such as almost belong: nobody is elected, and commits go on.
+/// Hundreds of unknown callers, and some that almost belong: no election starts, and commits go on.
 #[test]
 fn bad_callers_disturb_nobody() {
     let mut cluster = Cluster::start(3);
@@ -236,7 +236,7 @@ fn bad_callers_disturb_nobody() {
         let node = &cluster.nodes[round % 3];
         let other = cluster.nodes[(round + 1) % 3].status();
         let (own, called) = (node.name.to_string(), node.port.clone());
-        // The wrong secret, another cluster, a name that another node has, an id of another, nobody that is listed.
+        // The wrong secret, another cluster, a name that another node has, an id of another, an unlisted name.
         let callers = [
             (claims_of(&other, other.node), "wrong"),
             (claims_of(&other, other.node).of_another_cluster(), "secret"),
@@ -247,7 +247,7 @@ fn bad_callers_disturb_nobody() {
         ];
         for (caller, secret) in callers {
             let mut hand = Hand::call_at(&called, caller.0, secret, &own, Lane::Control);
-            // Who knows the secret hears after its proof that it is refused.
+            // A caller that knows the secret learns after its proof that it is refused.
             assert!(hand.shake().is_err() || hand.shake().is_err(), "round {round}");
         }
         let began = Instant::now();
@@ -268,11 +268,11 @@ fn a_log_that_fails_or_a_bug_ends_the_node_and_says_so() {
         let leader = cluster.formed();
         cluster.nodes[leader].store.lock().unwrap().fails = Some(fails);
         cluster.nodes[leader].propose(body(10));
-        cluster.until("it has failed", |cluster| cluster.nodes[leader].desk.failure().is_some());
-        let cause = cluster.nodes[leader].desk.failure().unwrap().to_string();
-        let expected = if fails == "panic" { "a bug of delayd's own; see the log" } else { fails };
+        cluster.until("it has failed", |cluster| cluster.nodes[leader].mailbox.failure().is_some());
+        let cause = cluster.nodes[leader].mailbox.failure().unwrap().to_string();
+        let expected = if fails == "panic" { "a bug in delayd; see the log" } else { fails };
         assert_eq!(cause, expected);
-        assert_eq!(cluster.nodes[leader].desk.lease(), (0, 0));
+        assert_eq!(cluster.nodes[leader].mailbox.lease(), (0, 0));
         cluster.until("another leads", |cluster| {
             (0..3).any(|at| at != leader && cluster.nodes[at].decides())
         });

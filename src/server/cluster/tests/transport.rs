@@ -3,9 +3,9 @@
 use super::authority::Authority;
 use super::relay::Relay;
 use super::site::{Hand, Seen, Site, append, claims, heartbeat};
-use crate::cluster::clocks::ClockNote;
-use crate::cluster::frame::Lane;
-use crate::cluster::names::Address;
+use crate::cluster::members::names::Address;
+use crate::cluster::peer::frame::Lane;
+use crate::cluster::timing::clocks::ClockNote;
 use crate::limits::PEER_DATA_QUEUE_BYTES_MAX;
 use crate::patience::limit;
 use crate::server::cluster::peer_tls::PeerTls;
@@ -40,7 +40,7 @@ fn until_data_flows(from: &Site, to: &Site, term: u64) {
     loop {
         assert!(began.elapsed() < limit(), "no data: {}", from.log().text());
         from.send(vec![append(from.id, to.id, term, Bytes::from_static(b"first"))]);
-        // What was lost says so, and what was not arrives.
+        // Lost messages are reported, and others arrive.
         let seen = |seen: &Seen| matches!(seen, Seen::Lost(_));
         if !from.rest().iter().any(seen)
             && to.rest().iter().any(|seen| matches!(seen, Seen::Heard { .. }))
@@ -67,14 +67,14 @@ fn what_is_sent_arrives_once_and_in_order() {
         while control < end || data < end {
             let (peer, head, bodies) = n2.hears();
             assert_eq!(peer, 1);
-            let expected = |message: crate::cluster::codec::Outgoing| {
-                crate::cluster::codec::Head::read(&message.head).unwrap()
+            let expected = |message: crate::cluster::raft::codec::Outgoing| {
+                crate::cluster::raft::codec::Head::read(&message.head).unwrap()
             };
             if bodies.is_empty() {
                 assert_eq!(head, expected(heartbeat(1, 2, control)));
                 control += 1;
             } else if head == expected(append(1, 2, 1, bodies[0].clone())) {
-                // Of the time before data flowed.
+                // From before data flowed.
             } else {
                 assert_eq!(head, expected(append(1, 2, data, body(data))));
                 assert_eq!(bodies, [body(data)]);
@@ -176,7 +176,7 @@ fn host_names_are_looked_up() {
     n1.knows(&[(None, "n2", &nowhere)]);
     n1.loses(2);
     let began = Instant::now();
-    while n1.log().warnings("a peer is not reached").is_empty() {
+    while n1.log().warnings("a peer cannot be reached").is_empty() {
         assert!(began.elapsed() < limit(), "{}", n1.log().text());
         std::thread::yield_now();
     }
@@ -219,7 +219,7 @@ fn a_peer_that_does_not_read_takes_no_memory() {
         n1.send(vec![append(1, 2, at, body.clone())]);
     }
     n1.loses(2);
-    let said = n1.log().warnings("it takes nothing, and ");
+    let said = n1.log().warnings("it does not read, and ");
     assert_eq!(said.len(), 1, "{}", n1.log().text());
     // Control goes on, and nothing of what waited is kept.
     n1.send(vec![heartbeat(1, 2, 5)]);
@@ -260,7 +260,7 @@ fn one_that_is_full_hears_heartbeats_and_no_entries() {
     }
 }
 
-/// The bound of the queue is for what waits behind it.
+/// The bound of the queue covers the waiting messages.
 #[test]
 fn a_large_message_lets_others_follow() {
     for [n1, n2] in both() {

@@ -3,25 +3,25 @@
 use crate::ids::Index;
 use crate::journal::record::span;
 use crate::server::connection::wake::Notifier;
-use crate::server::durability::commit::keeper::{Done, Keeper, Task, Tasks};
+use crate::server::durability::commit::keeper::{Keeper, KeeperDone, Task, Tasks};
 use crate::server::durability::commit::local::Local;
-use crate::server::durability::commit::shared::{Fsync, Shared};
-use crate::server::durability::commit::{Commit, Journal, Position};
+use crate::server::durability::commit::shared::{Fsync, WriterShared};
+use crate::server::durability::commit::{Commit, Journal, ResumePosition};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What does the work of the writer and the keeper.
+/// Does the work of the writer and the keeper.
 #[derive(Debug)]
 pub struct ByHand {
-    shared: Arc<Shared>,
+    shared: Arc<WriterShared>,
     tasks: Tasks,
     sync_us: u64,
     base_us: u64,
     /// Syncs that are out: when each began, and of what.
     syncs: VecDeque<(u64, Index)>,
-    /// The base that is being written, its bytes so far, and when it is to be complete.
+    /// The base that is being written, its bytes so far, and when it will be complete.
     base: Option<(Index, u64, u64)>,
     base_failure: Option<String>,
 }
@@ -33,8 +33,8 @@ pub fn journal(
     fsync: Fsync,
     notifier: Arc<Notifier>,
 ) -> (Journal, ByHand) {
-    let position = Position { index: Index(0), first: 1 };
-    let shared = Arc::new(Shared::new(notifier, position.index));
+    let position = ResumePosition { index: Index(0), first: 1 };
+    let shared = Arc::new(WriterShared::new(notifier, position.index));
     shared.segments.store(1, Ordering::Relaxed);
     shared.synced_us.store(mono_us, Ordering::Relaxed);
     let (keeper, tasks) = Keeper::by_hand();
@@ -45,18 +45,16 @@ pub fn journal(
 }
 
 impl ByHand {
-    /// From here on bases fail, for this cause.
     pub fn fail_bases(&mut self, cause: &str) {
         self.base_failure = Some(cause.to_owned());
     }
 
-    /// The disk fails, for this cause.
     pub fn fail(&mut self, cause: &str) {
         self.syncs.clear();
         self.shared.fail(cause);
     }
 
-    /// Takes what there is to be done, and ends what is over by `mono_us`.
+    /// Takes new work, and ends work that is over by `mono_us`.
     pub fn step(&mut self, mono_us: u64) {
         if self.shared.failure().is_some() {
             return;
@@ -80,7 +78,7 @@ impl ByHand {
                     self.base.iter_mut().for_each(|(_, bytes, _)| *bytes += images.len() as u64);
                 }
                 Task::AbandonBase => self.base = None,
-                Task::MakeSpare => self.tasks.report(Done::Spare(Ok(()))),
+                Task::MakeSpare => self.tasks.report(KeeperDone::Spare(Ok(()))),
                 Task::FinishBase | Task::Stop => {}
             }
         }
@@ -89,8 +87,8 @@ impl ByHand {
         {
             self.base = None;
             self.tasks.report(match &self.base_failure {
-                None => Done::Base(index, bytes),
-                Some(cause) => Done::BaseFailed(io::Error::other(cause.clone())),
+                None => KeeperDone::Base(index, bytes),
+                Some(cause) => KeeperDone::BaseFailed(io::Error::other(cause.clone())),
             });
             self.shared.notify();
         }

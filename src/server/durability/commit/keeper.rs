@@ -3,10 +3,10 @@
 
 use crate::ids::Index;
 use crate::journal::base::{BaseHead, BaseWriter};
-use crate::journal::state::Members;
+use crate::journal::record::raft_state::Members;
 use crate::journal::{Disk, SpareMaker, may_pass};
 use crate::limits::DISK_LOOK;
-use crate::server::durability::commit::shared::Shared;
+use crate::server::durability::commit::shared::WriterShared;
 use crate::server::durability::commit::worker::Worker;
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +15,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// What the keeper is to do.
 #[derive(Debug)]
 pub(super) enum Task {
     MakeSpare,
@@ -26,9 +25,8 @@ pub(super) enum Task {
     Stop,
 }
 
-/// What the keeper has done.
 #[derive(Debug)]
-pub enum Done {
+pub enum KeeperDone {
     /// A spare was made and is with the writer, or there was no room for it.
     Spare(io::Result<()>),
     /// A base is complete and in place: as of which index, and its bytes.
@@ -41,7 +39,7 @@ pub enum Done {
 #[derive(Debug)]
 pub struct Keeper {
     tasks: Sender<Task>,
-    done: Arc<Mutex<VecDeque<Done>>>,
+    done: Arc<Mutex<VecDeque<KeeperDone>>>,
     /// Bytes of images given and not yet written.
     backlog_bytes: Arc<AtomicU64>,
     thread: Option<Worker>,
@@ -52,12 +50,12 @@ impl Keeper {
     pub fn start(
         storage: Arc<Disk>,
         maker: SpareMaker<Disk>,
-        shared: Arc<Shared>,
+        shared: Arc<WriterShared>,
     ) -> io::Result<Keeper> {
         let (tasks, received) = channel();
-        let done = Arc::<Mutex<VecDeque<Done>>>::default();
+        let done = Arc::<Mutex<VecDeque<KeeperDone>>>::default();
         let backlog_bytes = Arc::<AtomicU64>::default();
-        let work = Work {
+        let work = KeeperWork {
             storage,
             maker,
             shared,
@@ -75,7 +73,7 @@ impl Keeper {
     /// A keeper without a thread, whose tasks the caller does.
     pub(super) fn by_hand() -> (Keeper, Tasks) {
         let (tasks, received) = channel();
-        let done = Arc::<Mutex<VecDeque<Done>>>::default();
+        let done = Arc::<Mutex<VecDeque<KeeperDone>>>::default();
         let backlog_bytes = Arc::<AtomicU64>::default();
         let theirs =
             Tasks { received, done: Arc::clone(&done), backlog_bytes: Arc::clone(&backlog_bytes) };
@@ -87,7 +85,7 @@ impl Keeper {
         Keeper::by_hand().0
     }
 
-    /// Asks for a spare; [`Done::Spare`] follows.
+    /// Asks for a spare; [`KeeperDone::Spare`] follows.
     pub fn make_spare(&self) {
         self.send(Task::MakeSpare);
     }
@@ -106,12 +104,11 @@ impl Keeper {
         }
     }
 
-    /// The base has all its images; [`Done::Base`] or [`Done::BaseFailed`] follows.
+    /// The base has all its images; [`KeeperDone::Base`] or [`KeeperDone::BaseFailed`] follows.
     pub fn finish_base(&self) {
         self.send(Task::FinishBase);
     }
 
-    /// The base is given up.
     pub fn abandon_base(&self) {
         self.send(Task::AbandonBase);
     }
@@ -121,8 +118,8 @@ impl Keeper {
         self.backlog_bytes.load(Ordering::Relaxed)
     }
 
-    /// What was done since the last call.
-    pub fn done(&self) -> Option<Done> {
+    /// The completed work since the last call.
+    pub fn done(&self) -> Option<KeeperDone> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
@@ -138,11 +135,10 @@ impl Keeper {
     }
 }
 
-/// The tasks of a keeper without a thread.
 #[derive(Debug)]
 pub(super) struct Tasks {
     received: Receiver<Task>,
-    done: Arc<Mutex<VecDeque<Done>>>,
+    done: Arc<Mutex<VecDeque<KeeperDone>>>,
     backlog_bytes: Arc<AtomicU64>,
 }
 
@@ -156,24 +152,23 @@ impl Tasks {
         task
     }
 
-    /// One has been done.
-    pub fn report(&self, done: Done) {
+    pub fn report(&self, done: KeeperDone) {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(done);
     }
 }
 
-struct Work {
+struct KeeperWork {
     storage: Arc<Disk>,
     maker: SpareMaker<Disk>,
-    shared: Arc<Shared>,
-    done: Arc<Mutex<VecDeque<Done>>>,
+    shared: Arc<WriterShared>,
+    done: Arc<Mutex<VecDeque<KeeperDone>>>,
     backlog_bytes: Arc<AtomicU64>,
     base: Option<BaseWriter<Disk>>,
     /// When the room is looked at next.
     measure_at: Instant,
 }
 
-impl Work {
+impl KeeperWork {
     fn run(mut self, tasks: &Receiver<Task>) {
         loop {
             let now = Instant::now();
@@ -215,18 +210,18 @@ impl Work {
                     if let Some(base) = self.base.take() {
                         let finished = base.finish();
                         if let Some((index, bytes)) = self.or_failed(finished) {
-                            self.report(Done::Base(index, bytes));
+                            self.report(KeeperDone::Base(index, bytes));
                         }
                     }
                 }
                 Task::AbandonBase => self.abandon(),
             }
         }
-        // What is half written is of no use to anybody.
+        // A half-written file is useless.
         self.abandon();
     }
 
-    /// Tells what the journal's files may take. What cannot be told is not known.
+    /// Publishes the disk space of the journal. If the system does not report it, it is unknown.
     fn measure(&self) {
         let space = self.storage.space().ok().flatten();
         let journal_max = space.map_or(u64::MAX, |space| space.journal_max);
@@ -262,7 +257,7 @@ impl Work {
             Err(error) if may_pass(error) => self.measure(),
             Err(error) => return self.fail(error),
         }
-        self.report(Done::Spare(given));
+        self.report(KeeperDone::Spare(given));
     }
 
     fn abandon(&mut self) {
@@ -274,12 +269,12 @@ impl Work {
     fn or_failed<T>(&self, result: io::Result<T>) -> Option<T> {
         let failed = |error| {
             self.measure();
-            self.report(Done::BaseFailed(error));
+            self.report(KeeperDone::BaseFailed(error));
         };
         result.map_err(failed).ok()
     }
 
-    fn report(&self, done: Done) {
+    fn report(&self, done: KeeperDone) {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(done);
         self.shared.notify();
     }

@@ -1,37 +1,36 @@
-//! The commit of a server alone: a batch is safe as `appendfsync` says.
+//! The commit of a standalone server: a batch is safe as `appendfsync` says.
 
 use crate::ids::Index;
-use crate::journal::batch::Batch;
+use crate::journal::record::entry::TurnBatch;
 use crate::journal::record::span;
 use crate::journal::{Disk, Log};
 use crate::limits::{PROPOSAL_AGE_STEP_US, UNSAFE_US_MAX, WRITE_BYTES};
-use crate::server::durability::commit::shared::{Fsync, Proposal, Shared};
-use crate::server::durability::commit::{FailOnPanic, Position, writer};
+use crate::server::durability::commit::shared::{Fsync, Proposal, WriterShared};
+use crate::server::durability::commit::{FailOnPanic, ResumePosition, writer};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Local {
     writer: Option<JoinHandle<()>>,
     pub(super) fsync: Fsync,
-    pub(super) position: Position,
+    pub(super) position: ResumePosition,
     /// Bytes of all batches proposed since the start.
     pub(super) proposed_bytes: u64,
     /// Under `everysec`: what is not durable, with the time of its proposal, one a step.
     unsafe_since: VecDeque<(Index, u64)>,
-    /// What was committed up to.
+    /// The committed index.
     pub(super) committed: Index,
 }
 
 impl Local {
-    /// Starts the writer behind a log that goes on at `position`.
+    /// Starts the writer of a log that continues at `position`.
     pub fn start(
         log: Log<Disk>,
-        shared: Arc<Shared>,
-        position: Position,
+        shared: Arc<WriterShared>,
+        position: ResumePosition,
         fsync: Fsync,
     ) -> io::Result<Local> {
         let writer = std::thread::Builder::new().name("journal".to_owned());
@@ -44,15 +43,15 @@ impl Local {
     }
 
     /// Without a writer.
-    pub fn by_hand(position: Position, fsync: Fsync) -> Local {
+    pub fn by_hand(position: ResumePosition, fsync: Fsync) -> Local {
         let (writer, unsafe_since, committed) = (None, VecDeque::new(), position.index);
         Local { writer, fsync, position, proposed_bytes: 0, unsafe_since, committed }
     }
 
     /// Hands a batch to the writer, without waiting.
-    pub(super) fn propose(&mut self, batch: Batch<'_>, shared: &Shared) {
-        let Batch { now, mono_us, facts, urgent } = batch;
-        let Position { index, first } = &mut self.position;
+    pub(super) fn propose(&mut self, batch: TurnBatch<'_>, shared: &WriterShared) {
+        let TurnBatch { now, mono_us, facts, urgent } = batch;
+        let ResumePosition { index, first } = &mut self.position;
         index.0 += 1;
         let count = u32::try_from(facts.count).expect("a turn makes less than 2^32 facts");
         self.proposed_bytes += span(facts.bytes.len());
@@ -79,7 +78,7 @@ impl Local {
         }
     }
 
-    pub(super) fn raise_wanted(&self, index: Index, shared: &Shared) {
+    pub(super) fn raise_wanted(&self, index: Index, shared: &WriterShared) {
         let mut work = shared.work();
         if index > work.wanted {
             work.wanted = index;
@@ -87,8 +86,8 @@ impl Local {
         }
     }
 
-    /// What is committed at this time.
-    pub(super) fn committed_at(&mut self, mono_us: u64, shared: &Shared) -> Index {
+    /// The committed position at this time.
+    pub(super) fn committed_at(&mut self, mono_us: u64, shared: &WriterShared) -> Index {
         let durable = shared.durable();
         while self.unsafe_since.front().is_some_and(|(index, _)| *index <= durable) {
             self.unsafe_since.pop_front();
@@ -107,7 +106,7 @@ impl Local {
     }
 
     /// Ends the writer, once all is synced.
-    pub(super) fn stop(mut self, shared: &Shared) {
+    pub(super) fn stop(mut self, shared: &WriterShared) {
         let mut work = shared.work();
         work.stop = true;
         shared.wake_writer(work);
@@ -117,7 +116,7 @@ impl Local {
         }
     }
 
-    /// What was proposed now is remembered as not durable.
+    /// The present proposals are recorded as not durable.
     fn note_age(&mut self, mono_us: u64) {
         let newest = self.position.index;
         match self.unsafe_since.back_mut() {

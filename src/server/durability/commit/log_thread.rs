@@ -1,15 +1,15 @@
 //! The thread that owns a node's log. It carries operations out in their order; one sync covers all that came while
 //! the one before was out.
 
-use crate::cluster::entry::Write;
-use crate::cluster::output::Fetch;
+use crate::cluster::raft::entry::Write;
+use crate::cluster::raft::output::Fetch;
 use crate::journal::{Disk, may_pass};
 use crate::limits::{ROOM_RETRY_US, STATE_NOTE_US, SYNC_US_MAX};
 use crate::server::clock::timer::mono_us;
 use crate::server::cluster::entry_log::{EntryLog, Op};
-use crate::server::cluster::raft_loop::{Done, NodeLog};
+use crate::server::cluster::raft_loop::{LogDone, NodeLog};
 use crate::server::durability::commit::FailOnPanic;
-use crate::server::durability::commit::shared::Shared;
+use crate::server::durability::commit::shared::WriterShared;
 use crate::server::durability::commit::worker::Worker;
 use std::collections::VecDeque;
 use std::io;
@@ -22,19 +22,23 @@ pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// The other end of the thread.
 pub struct LogThread {
-    shared: Arc<Shared>,
-    done: Arc<Mutex<Vec<Done>>>,
+    shared: Arc<WriterShared>,
+    done: Arc<Mutex<Vec<LogDone>>>,
     thread: Option<Worker>,
 }
 
 impl LogThread {
-    /// Starts it. `wake` is called when something was done, and when the log has failed, which `shared` tells.
+    /// Starts it. `wake` is called when work was completed, and when the log has failed, as `shared` shows.
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn start(log: EntryLog<Disk>, shared: Arc<Shared>, wake: Wake) -> io::Result<LogThread> {
-        let done = Arc::<Mutex<Vec<Done>>>::default();
-        let mut work = Work {
+    pub fn start(
+        log: EntryLog<Disk>,
+        shared: Arc<WriterShared>,
+        wake: Wake,
+    ) -> io::Result<LogThread> {
+        let done = Arc::<Mutex<Vec<LogDone>>>::default();
+        let mut work = LogWork {
             log,
             shared: Arc::clone(&shared),
             done: Arc::clone(&done),
@@ -47,16 +51,16 @@ impl LogThread {
             // A thread that panics must not leave the turn waiting for ever.
             let _guard = FailOnPanic(Arc::clone(&work.shared));
             if let Err(error) = work.run() {
-                tracing::error!(%error, "the journal failed; this node takes no part until a restart");
+                tracing::error!(%error, "the journal failed; this node has left the cluster until a restart");
                 work.shared.fail(&error.to_string());
-                work.tell(vec![Done::Failed(error.to_string())]);
+                work.tell(vec![LogDone::Failed(error.to_string())]);
             }
         })?;
         Ok(LogThread { shared, done, thread: Some(thread) })
     }
 
-    /// Carries out what there is, and ends the thread; whether it has ended by then. Whether that went well tells
-    /// [`Shared::failure`].
+    /// Carries out the remaining operations, and ends the thread; returns whether it has ended by then.
+    /// [`WriterShared::failure`] shows whether that went well.
     pub fn stop(&mut self, until: Option<Instant>) -> bool {
         let mut work = self.shared.work();
         work.stop = true;
@@ -88,7 +92,7 @@ impl NodeLog for LogThread {
         self.push(Op::Drop(index));
     }
 
-    fn take_done(&mut self) -> Vec<Done> {
+    fn take_done(&mut self) -> Vec<LogDone> {
         std::mem::take(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -99,24 +103,25 @@ impl Drop for LogThread {
     }
 }
 
-struct Work {
+struct LogWork {
     log: EntryLog<Disk>,
-    shared: Arc<Shared>,
-    done: Arc<Mutex<Vec<Done>>>,
+    shared: Arc<WriterShared>,
+    done: Arc<Mutex<Vec<LogDone>>>,
     wake: Wake,
     /// Taken, and not done yet for want of room.
     pending: VecDeque<Op>,
     /// When that is tried again; monotonic, µs.
     retry_at_us: Option<u64>,
-    /// When it was last looked whether a record tells what is committed.
+    /// When it was last checked whether a record has the commit position.
     noted_us: u64,
 }
 
-impl Work {
+impl LogWork {
     fn run(&mut self) -> io::Result<()> {
         loop {
             let stop = self.wait();
-            // The keeper met a failure: what is out is not told, and nothing follows it.
+            // The keeper had a failure: operations in flight are not reported, and nothing follows
+            // them.
             if self.shared.failure().is_some() {
                 return Ok(());
             }
@@ -160,7 +165,7 @@ impl Work {
         }
     }
 
-    fn carry_out(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
+    fn carry_out(&mut self, done: &mut Vec<LogDone>) -> io::Result<()> {
         self.log.carry_out(&mut self.pending, done)?;
         let bytes = self.log.take_written_bytes();
         self.shared.written_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -169,7 +174,7 @@ impl Work {
         Ok(())
     }
 
-    fn sync(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
+    fn sync(&mut self, done: &mut Vec<LogDone>) -> io::Result<()> {
         let began_us = mono_us();
         self.shared.unsynced_since_us.store(began_us, Ordering::Relaxed);
         self.shared.sync_began_us.store(began_us, Ordering::Release);
@@ -183,24 +188,24 @@ impl Work {
         Ok(())
     }
 
-    fn tell(&self, done: Vec<Done>) {
+    fn tell(&self, done: Vec<LogDone>) {
         if !done.is_empty() {
             self.done.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
             (self.wake)();
         }
     }
 
-    /// When what is committed is to be written down, if no record tells it: so that a start has less to learn from
-    /// the others.
+    /// When the commit position must be written, if no record has it: so that a start has less to learn from the
+    /// others.
     fn note_us(&self) -> Option<u64> {
         self.log.is_to_be_noted().then_some(self.noted_us + STATE_NOTE_US)
     }
 
-    /// The last record is a state: it tells that all before it is durable, so that damage to it is not taken for a
-    /// torn tail.
+    /// The last record is a state: it says that everything before it is durable, so that damage to it is not taken for
+    /// a torn tail.
     fn close(&mut self) -> io::Result<()> {
         match self.log.log.note_state() {
-            // Nobody waits for it: without room it is left out.
+            // No client waits for it: without space it is left out.
             Err(error) if !self.log.log.is_poisoned() && may_pass(&error) => Ok(()),
             noted => {
                 noted?;

@@ -1,4 +1,4 @@
-//! The journal as the turn sees it: batches go in without waiting, and what is committed is told.
+//! The journal as the turn sees it: batches go in without waiting, and commits are reported.
 //!
 //! Two threads do the work with files: the [`writer`] appends and syncs, the [`keeper`] makes spares
 //! and writes base files.
@@ -12,11 +12,11 @@ pub mod shared;
 mod worker;
 mod writer;
 
-use crate::cluster::member;
+use crate::cluster::raft::member;
 use crate::ids::Index;
 use crate::journal::base::BaseHead;
-use crate::journal::batch::{Batch, EPOCH};
-use crate::journal::state::Members;
+use crate::journal::record::entry::{EPOCH, TurnBatch};
+use crate::journal::record::raft_state::Members;
 use crate::journal::{Disk, Log};
 use crate::limits::{
     NODE_END_MAX, SYNC_US_MAX, UNCOMMITTED_BYTES_MAX, UNWRITTEN_BYTES_MIN, UNWRITTEN_SHARE,
@@ -27,7 +27,7 @@ use crate::time::Micros;
 use keeper::Keeper;
 use local::Local;
 use replicated::Replicated;
-use shared::{Fsync, Shared};
+use shared::{Fsync, WriterShared};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use std::time::Instant;
 
 /// Where the log goes on after recovery.
 #[derive(Clone, Copy, Debug)]
-pub struct Position {
+pub struct ResumePosition {
     pub index: Index,
     /// The sequence of the next fact.
     pub first: u64,
@@ -45,18 +45,18 @@ pub struct Position {
 /// The journal of a running server.
 #[derive(Debug)]
 pub struct Journal {
-    shared: Arc<Shared>,
-    /// What makes spares and bases.
+    shared: Arc<WriterShared>,
+    /// The maker of spares and bases.
     pub keeper: Keeper,
-    /// What makes a batch safe.
+    /// The commit of batches.
     pub commit: Commit,
     /// Bytes proposed and not written, which are in memory, above which no requests are read.
     unwritten_bytes_max: u64,
-    /// Turns whose batches are not committed, in order.
+    /// Turns with uncommitted batches, in order.
     uncommitted: VecDeque<Uncommitted>,
 }
 
-/// What makes a batch safe: this machine's disk, or a majority of several.
+/// The commit of batches: this machine's disk, or a majority of several.
 #[derive(Debug)]
 pub enum Commit {
     Local(Local),
@@ -73,15 +73,15 @@ struct Uncommitted {
 }
 
 impl Journal {
-    /// Starts the threads behind a log that goes on at `position`, of a server alone.
+    /// Starts the threads of a log that continues at `position`, for a standalone server.
     pub fn start(
         log: Log<Disk>,
         storage: Arc<Disk>,
-        position: Position,
+        position: ResumePosition,
         fsync: Fsync,
         notifier: Arc<Notifier>,
     ) -> io::Result<Journal> {
-        let shared = Arc::new(Shared::new(notifier, position.index));
+        let shared = Arc::new(WriterShared::new(notifier, position.index));
         shared.work().fsync = Some(fsync);
         // The first turn sees what room there is.
         shared.publish(&log);
@@ -90,8 +90,8 @@ impl Journal {
         Ok(Journal::new(shared, keeper, Commit::Local(local)))
     }
 
-    /// Of these parts.
-    pub fn new(shared: Arc<Shared>, keeper: Keeper, commit: Commit) -> Journal {
+    /// From these parts.
+    pub fn new(shared: Arc<WriterShared>, keeper: Keeper, commit: Commit) -> Journal {
         let (unwritten_bytes_max, uncommitted) = (UNCOMMITTED_BYTES_MAX, VecDeque::new());
         Journal { shared, keeper, commit, unwritten_bytes_max, uncommitted }
     }
@@ -101,8 +101,7 @@ impl Journal {
         self.shared.work().buffers.clear();
     }
 
-    /// What it shares with its threads.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<WriterShared> {
         &self.shared
     }
 
@@ -114,12 +113,11 @@ impl Journal {
         }
     }
 
-    /// The newest index.
     pub fn newest(&self) -> Index {
         self.position().index
     }
 
-    /// The newest index whose replies may leave, as was last found out; of a node the newest that is durable here, too.
+    /// The newest index whose replies may leave, as last computed; for a node the newest that is durable here, too.
     pub fn committed(&self) -> Index {
         match &self.commit {
             Commit::Local(local) => local.committed,
@@ -127,7 +125,6 @@ impl Journal {
         }
     }
 
-    /// The newest index that is durable here.
     pub fn durable(&self) -> Index {
         match &self.commit {
             Commit::Local(_) => self.shared.durable(),
@@ -135,27 +132,26 @@ impl Journal {
         }
     }
 
-    /// Where the log goes on; of a node where it does behind what is committed.
-    pub fn position(&self) -> Position {
+    /// Where the log continues; on a node after the committed part.
+    pub fn position(&self) -> ResumePosition {
         match &self.commit {
             Commit::Local(local) => local.position,
             Commit::Replicated(replicated) => {
-                let member::Position { index, first, .. } = replicated.position();
-                Position { index, first }
+                let member::EnginePosition { index, first, .. } = replicated.position();
+                ResumePosition { index, first }
             }
         }
     }
 
-    /// What a base of the state as it is now begins with; `now` is the turn's time. All that was decided is
-    /// committed.
+    /// The head of a base of the current state; `now` is the turn's time. Everything decided is committed.
     pub fn base_head(&self, now: Micros) -> (BaseHead, Option<Members>) {
         match &self.commit {
             Commit::Local(local) => {
-                let Position { index, first } = local.position;
+                let ResumePosition { index, first } = local.position;
                 (BaseHead { index, first, now, epoch: EPOCH, shard: 0 }, None)
             }
             Commit::Replicated(replicated) => {
-                let member::Position { index, epoch, first } = replicated.position();
+                let member::EnginePosition { index, epoch, first } = replicated.position();
                 let now = replicated.last();
                 let head = BaseHead { index, first, now, epoch, shard: 0 };
                 (head, replicated.members().cloned())
@@ -163,8 +159,8 @@ impl Journal {
         }
     }
 
-    /// The number of the newest batch of this process, and of the newest one that is safe and durable here. The indices of a
-    /// server alone; in a cluster several batches may come to have one index.
+    /// The number of the newest batch of this process, and of the newest one that is safe and durable here. The indices
+    /// of a standalone server; in a cluster several batches may come to have one index.
     pub fn batches(&self) -> (u64, u64) {
         match &self.commit {
             Commit::Local(local) => (local.position.index.0, self.shared.durable().0),
@@ -191,8 +187,8 @@ impl Journal {
         self.unwritten_bytes_max = share.clamp(UNWRITTEN_BYTES_MIN, UNCOMMITTED_BYTES_MAX);
     }
 
-    /// Puts a batch, that of `turn`, behind those before it, without waiting.
-    pub fn propose(&mut self, batch: Batch<'_>, turn: TurnNo) {
+    /// Puts a batch, that of `turn`, after the previous ones, without waiting.
+    pub fn propose(&mut self, batch: TurnBatch<'_>, turn: TurnNo) {
         match &mut self.commit {
             Commit::Local(local) => local.propose(batch, &self.shared),
             Commit::Replicated(replicated) => replicated.propose(batch),
@@ -217,7 +213,7 @@ impl Journal {
         }
     }
 
-    /// The turns whose replies wait are lost: nobody waits any more.
+    /// The turns whose replies wait are lost: their clients are gone.
     pub fn forget_turns(&mut self) {
         self.uncommitted.clear();
     }
@@ -262,7 +258,7 @@ impl Journal {
         self.unwritten_bytes() > self.unwritten_bytes_max
     }
 
-    /// Whether a sync, or a commit, has been out for so long that no job should be handed out.
+    /// Whether a sync, or a commit, has taken so long that no job should be handed out.
     pub fn is_stuck(&self, mono_us: u64) -> bool {
         let began_us = match &self.commit {
             Commit::Local(_) => self.shared.sync_began_us.load(Ordering::Acquire),
@@ -271,7 +267,7 @@ impl Journal {
         began_us > 0 && mono_us.saturating_sub(began_us) > SYNC_US_MAX
     }
 
-    /// See [`Replicated::stuck_us`]; a server alone has no other node that could be looked for.
+    /// See [`Replicated::stuck_us`]; a standalone server has no other node to look for.
     pub fn stuck_us(&self) -> Option<u64> {
         match &self.commit {
             Commit::Local(_) => None,
@@ -279,7 +275,6 @@ impl Journal {
         }
     }
 
-    /// Bytes for which there is room.
     pub fn room_bytes(&self) -> u64 {
         let capacity = self.shared.capacity_bytes.load(Ordering::Acquire);
         let taken = match &self.commit {
@@ -297,13 +292,12 @@ impl Journal {
         self.shared.disk_bytes.load(Ordering::Acquire)
     }
 
-    /// What its files may take in all, bytes; `u64::MAX` if that is not known.
+    /// The total size that its files may have, bytes; `u64::MAX` if it is not known.
     pub fn journal_max(&self) -> u64 {
         self.shared.journal_max.load(Ordering::Acquire)
     }
 
-    /// Bytes proposed since the start; of a node those of all entries that its log has got, whoever proposed them.
-    /// Never falls.
+    /// Bytes proposed since the start; for a node those of all entries in its log, from any proposer. Never falls.
     pub fn proposed_bytes(&self) -> u64 {
         match &self.commit {
             Commit::Local(local) => local.proposed_bytes,
@@ -321,8 +315,8 @@ impl Journal {
         }
     }
 
-    /// Whether a base may begin, if one `wanted` to: the newest batch has an index, and will keep it. A server
-    /// alone knows it at once; a node decides nothing until all that it has decided is committed.
+    /// Whether a base may begin, if one `wanted` to: the newest batch has an index, and will keep it. A standalone
+    /// server knows it at once; a node decides nothing until all its decisions are committed.
     pub fn settle(&mut self, wanted: bool) -> bool {
         match &mut self.commit {
             Commit::Local(_) => wanted,
@@ -340,8 +334,8 @@ impl Journal {
         matches!(&self.commit, Commit::Replicated(replicated) if replicated.is_settling())
     }
 
-    /// A base holds everything up to `index`, of this epoch, with these members as of it: the log's part before it may
-    /// go. Of a node's log some is kept, for others that are a little behind.
+    /// A base holds everything up to `index`, of this epoch, with these members as of it: the log before it may be
+    /// dropped. A node's log is partly kept, for others that are slightly behind.
     pub fn base_made(&self, index: Index, epoch: u64, members: Option<&Members>) {
         if let Commit::Replicated(replicated) = &self.commit {
             return replicated.base_made(index, epoch, members);
@@ -364,7 +358,7 @@ impl Journal {
             }
             Commit::Replicated(replicated) => {
                 let until = Instant::now() + NODE_END_MAX;
-                // Both are told to, whatever becomes of the one.
+                // Both are called, whatever the result of the first.
                 let keeper = self.keeper.stop(Some(until));
                 replicated.stop(until) && keeper
             }
@@ -376,12 +370,12 @@ impl Journal {
     }
 }
 
-struct FailOnPanic(Arc<Shared>);
+struct FailOnPanic(Arc<WriterShared>);
 
 impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fail("a bug of delayd's own; see the log");
+            self.0.fail("a bug in delayd; see the log");
         }
     }
 }

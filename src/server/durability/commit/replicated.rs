@@ -1,32 +1,33 @@
 //! The commit of a node of a cluster: a batch is safe once a majority has it.
 //!
-//! The turn decides and applies at once if this node leads, proposes what it decided under a *ticket*, and lets
-//! replies go when the batch of the ticket comes back. What comes back that others have decided is applied. See
-//! [`Member`], which says what becomes of the engine when leadership goes.
+//! The turn decides and applies at once if this node leads, proposes its decisions under a *ticket*, and releases
+//! replies when the batch of the ticket comes back. Decisions of other nodes are applied when they come back. See
+//! [`Member`] for the engine after leadership ends.
 //!
-//! Reads of a leader tell of nothing that another leader may have changed: while the lease runs nobody else can have
-//! been elected; when it has run out, their replies wait until a majority has heard this leader after their turn
-//! began.
+//! Reads of a leader must not miss changes by another leader: while the lease runs no other node can have been elected;
+//! after it has run out, their replies wait until a majority has heard this leader after their turn began.
 
 use crate::cluster;
-use crate::cluster::directory::{self, Directory};
-use crate::cluster::driver::{MemberChange, Proposed, Status, Told, WrongChange};
-use crate::cluster::entry::{Base, Entry, Facts, Payload};
-use crate::cluster::health::Why;
-use crate::cluster::member::{self, Batch, Delivery, Effect, Member, Position, Role};
+use crate::cluster::driver::{DriverEvent, MemberChange, Proposed, Status, WrongChange};
+use crate::cluster::members::directory::{self, Directory};
+use crate::cluster::raft::entry::{Base, EpochFacts, LogEntry, Payload};
+use crate::cluster::raft::member::{
+    self, DecidedBatch, Delivery, Effect, EnginePosition, Member, Role,
+};
+use crate::cluster::timing::health::Why;
 use crate::engine::Applying;
 use crate::engine::model::fact::Fact;
 use crate::ids::Index;
-use crate::journal::batch;
+use crate::journal::record::entry::TurnBatch;
+use crate::journal::record::raft_state::Members;
 use crate::journal::record::span;
-use crate::journal::state::Members;
 use crate::limits::{MAKE_WAY_US, REPLICA_PRIORITY_DEFAULT, SYNC_US_MAX, UNCONFIRMED_STEP_US};
 use crate::observe;
 use crate::observe::cluster::ClusterView;
-use crate::server::cluster::desk::{Ask, Desk};
+use crate::server::cluster::mailbox::{Ask, Mailbox};
 use crate::server::cluster::thread::RaftThread;
 use crate::server::durability::commit::log_thread::LogThread;
-use crate::server::durability::node::Reader;
+use crate::server::durability::loading::EngineReader;
 use crate::server::outbox::gate::TurnNo;
 use crate::time::Micros;
 use std::collections::VecDeque;
@@ -34,26 +35,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// See the module.
 pub struct Replicated {
     /// Between the turn and the thread of Raft.
-    pub desk: Arc<Desk>,
+    pub mailbox: Arc<Mailbox>,
     raft: Option<RaftThread<LogThread>>,
     own: Own,
     member: Member,
     /// The members as of the newest entry delivered.
     members: Option<Members>,
-    /// What was told and is not dealt with.
-    told: VecDeque<Told>,
-    /// What the engine is applying, of another leader, and how far it is.
-    pub applying: Option<(Facts, Applying)>,
+    /// Reports that are not handled yet.
+    told: VecDeque<DriverEvent>,
+    /// The entry of another leader that the engine is applying, and the progress.
+    pub applying: Option<(EpochFacts, Applying)>,
     /// The epoch in which the turn decides.
     decides: Option<u64>,
     /// The newest ticket, the newest of which the batch is committed, and the newest of which it is durable here, too.
     newest: u64,
     safe: u64,
     durable: u64,
-    /// What this node has proposed and was not delivered. What is safe of it is committed.
+    /// This node's proposals that were not delivered. Those that are safe are committed.
     ahead: VecDeque<Ahead>,
     ahead_bytes: u64,
     /// The instant of the newest fact, proposed or applied.
@@ -62,7 +62,7 @@ pub struct Replicated {
     unconfirmed: VecDeque<Unconfirmed>,
     /// Nothing is decided until nothing is ahead, for a base to begin.
     settling: bool,
-    /// What the thread of Raft was last told.
+    /// The last report to the thread of Raft.
     may_lead: bool,
     has_room: bool,
     priority: u64,
@@ -75,7 +75,7 @@ pub struct Replicated {
     asked: (u64, VecDeque<MemberChange>),
 }
 
-/// What stays the same of a node while it runs.
+/// The properties of a node that do not change while it runs.
 pub struct Own {
     pub id: u64,
     /// Its name and addresses.
@@ -87,7 +87,7 @@ pub struct Own {
     /// Beyond this its wall clock is wrong, µs: `cluster-max-clock-skew`.
     pub max_skew_us: u64,
     /// Reads its engine again.
-    pub reader: Reader,
+    pub reader: EngineReader,
 }
 
 /// A proposal on its way.
@@ -107,28 +107,25 @@ struct Unconfirmed {
     newest: Micros,
 }
 
-/// What the turn is to do, one after the other.
+/// The tasks of the turn, in order.
 #[derive(Debug)]
 pub enum Heard {
     /// The engine applies what another node has decided.
-    Apply(Facts),
+    Apply(EpochFacts),
     /// The cluster was founded.
     Founded {
-        /// What the hash of job ids begins with on all nodes.
+        /// The key of the hash of job ids on all nodes.
         hash_seed: u64,
     },
     /// This node decides from here on.
-    Leads {
-        /// In this epoch.
-        epoch: u64,
-    },
+    Leads { epoch: u64 },
     /// It does not decide any more.
     Deposed,
     /// The engine has facts that are lost: it is read again.
     Lost,
     /// A base has come from another node: the engine is read from it.
     Restored {
-        /// What the hash of job ids begins with on all nodes.
+        /// The key of the hash of job ids on all nodes.
         hash_seed: Option<u64>,
     },
     /// Another node waits for a base that there is not yet.
@@ -136,18 +133,18 @@ pub enum Heard {
 }
 
 impl Replicated {
-    /// Of a node whose engine is so far, with these members, as of the instant `last`.
+    /// For a node whose engine is at this index, with these members, as of the instant `last`.
     pub fn new(
         own: Own,
-        desk: Arc<Desk>,
+        mailbox: Arc<Mailbox>,
         raft: Option<RaftThread<LogThread>>,
-        position: Position,
+        position: EnginePosition,
         members: Option<Members>,
         last: Micros,
     ) -> Replicated {
         Replicated {
             own,
-            desk,
+            mailbox,
             raft,
             members,
             member: Member::new(position),
@@ -173,9 +170,9 @@ impl Replicated {
         }
     }
 
-    /// Takes in what the thread of Raft has told since the last call.
+    /// Takes in the reports of the thread of Raft since the last call.
     pub fn listen(&mut self) {
-        self.desk.take_told(&mut self.told);
+        self.mailbox.take_told(&mut self.told);
     }
 
     /// The next thing to be done; nothing for now, or while the engine is being read.
@@ -188,29 +185,29 @@ impl Replicated {
                 return Some(heard);
             }
             let heard = match self.told.front()? {
-                Told::Elected { epoch } => {
+                DriverEvent::Elected { epoch } => {
                     let epoch = *epoch;
                     self.resigned = false;
                     let _ = self.member.elected(epoch);
                     None
                 }
-                Told::Followed { leader } => {
+                DriverEvent::Followed { leader } => {
                     self.member.followed(*leader);
                     None
                 }
-                Told::Safe { epoch, end } => {
+                DriverEvent::Safe { epoch, end } => {
                     let ticket = self.member.safe(*epoch, *end);
                     self.safe = self.safe.max(ticket.unwrap_or(0));
                     None
                 }
-                Told::Refused { epoch, first, count } => {
+                DriverEvent::Refused { epoch, first, count } => {
                     let (epoch, first, count) = (*epoch, *first, u64::from(*count));
-                    let batch = Batch { epoch, first, count };
+                    let batch = DecidedBatch { epoch, first, count };
                     self.member.refused(batch).map(|_| Heard::Lost)
                 }
-                // What is being read comes first.
-                Told::Restored(_) if self.is_loading() => return None,
-                Told::Restored(base) => {
+                // The running load comes first.
+                DriverEvent::Restored(_) if self.is_loading() => return None,
+                DriverEvent::Restored(base) => {
                     let (epoch, index) = (base.term, Index(base.index));
                     self.members = Some(noted(epoch, index, &base.members));
                     let directory = Directory::decode(&base.members.directory).ok();
@@ -218,8 +215,8 @@ impl Replicated {
                     let hash_seed = directory.map(|directory| directory.hash_seed);
                     Some(Heard::Restored { hash_seed })
                 }
-                Told::BaseWanted => Some(Heard::BaseWanted),
-                Told::Delivered(entry) => match self.member.deliver(&delivery(entry)) {
+                DriverEvent::BaseWanted => Some(Heard::BaseWanted),
+                DriverEvent::Delivered(entry) => match self.member.deliver(&delivery(entry)) {
                     // It comes again when the engine is there.
                     Effect::Wait => return None,
                     Effect::Reload(_) => return Some(self.lose()),
@@ -268,7 +265,6 @@ impl Replicated {
         self.applying.is_some() || !self.told.is_empty() && !self.is_loading()
     }
 
-    /// The node's id.
     pub fn id(&self) -> u64 {
         self.own.id
     }
@@ -288,7 +284,7 @@ impl Replicated {
         self.own.max_skew_us
     }
 
-    /// What there is to tell of the cluster, as Raft says that this node stands.
+    /// The state of the cluster for display, from Raft's status of this node.
     pub fn view(&self, status: &Status, now: Micros) -> ClusterView {
         let own = observe::cluster::Own {
             node: &self.own.node,
@@ -298,26 +294,26 @@ impl Replicated {
             reloads: self.reloads,
             election_us: self.own.election_us,
             max_skew_us: self.own.max_skew_us,
-            lease: self.desk.lease(),
+            lease: self.mailbox.lease(),
             now,
         };
         ClusterView::of(status, &own)
     }
 
-    /// What this node is.
     pub fn role(&self) -> Role {
         self.member.role()
     }
 
-    /// How the thread of Raft says that this node stands; nothing before it has said it. The same again until it says
-    /// something new, every tick or so.
+    /// Raft's status of this node; nothing before the first one. The same one again until there is a new one, every
+    /// tick or so.
     pub fn status(&self) -> Option<Arc<Status>> {
-        self.desk.status()
+        self.mailbox.status()
     }
 
-    /// Asks the thread of Raft to hand leadership over to this node, or to whoever is furthest. The lease ends before.
+    /// Asks the thread of Raft to hand leadership over to this node, or to the one with most entries. The lease ends
+    /// before.
     pub fn hand_over(&mut self, to: Option<u64>) {
-        self.desk.ask(Ask::HandOver(to));
+        self.mailbox.ask(Ask::HandOver(to));
     }
 
     /// Asks the thread of Raft for a change of the members, if it can be by what that has said last, and after those that
@@ -326,7 +322,7 @@ impl Replicated {
     /// # Errors
     /// Why it cannot be.
     pub fn change(&mut self, change: MemberChange) -> Result<(), WrongChange> {
-        let status = self.desk.status().ok_or(WrongChange::NotLeader)?;
+        let status = self.mailbox.status().ok_or(WrongChange::NotLeader)?;
         let (first, asked) = &mut self.asked;
         while *first < status.changes_heard && asked.pop_front().is_some() {
             *first += 1;
@@ -335,7 +331,7 @@ impl Replicated {
         status.asked.extend(asked.iter().cloned());
         status.check_change(&change)?;
         asked.push_back(change.clone());
-        self.desk.ask(Ask::Change(change));
+        self.mailbox.ask(Ask::Change(change));
         Ok(())
     }
 
@@ -344,7 +340,6 @@ impl Replicated {
         self.reloads
     }
 
-    /// Whether the turn decides.
     pub fn decides(&self) -> bool {
         self.decides.is_some()
     }
@@ -354,7 +349,7 @@ impl Replicated {
         self.member.is_committed()
     }
 
-    /// Whether all that was decided is committed. This node's own disk may be behind with it.
+    /// Whether all decisions are committed. This node's own disk may be behind.
     pub fn is_safe(&self) -> bool {
         self.newest == self.safe && !self.is_loading()
     }
@@ -365,16 +360,15 @@ impl Replicated {
     }
 
     /// How far the engine is, as far as that is committed.
-    pub fn position(&self) -> Position {
+    pub fn position(&self) -> EnginePosition {
         self.member.position()
     }
 
-    /// What reads its engine again.
-    pub fn reader(&self) -> Reader {
+    /// The reader of its engine's state.
+    pub fn reader(&self) -> EngineReader {
         Arc::clone(&self.own.reader)
     }
 
-    /// The members as of that.
     pub fn members(&self) -> Option<&Members> {
         self.members.as_ref()
     }
@@ -396,7 +390,7 @@ impl Replicated {
     }
 
     /// The engine was read again, up to there.
-    pub fn loaded(&mut self, position: Position, last: Micros) {
+    pub fn loaded(&mut self, position: EnginePosition, last: Micros) {
         (self.last, self.resigned) = (last, false);
         let _ = self.member.loaded(position);
     }
@@ -405,24 +399,24 @@ impl Replicated {
     ///
     /// # Panics
     /// If this node does not decide.
-    pub(super) fn propose(&mut self, batch: batch::Batch<'_>) {
-        let batch::Batch { now, mono_us, facts, .. } = batch;
+    pub(super) fn propose(&mut self, batch: TurnBatch<'_>) {
+        let TurnBatch { now, mono_us, facts, .. } = batch;
         let mut body = Vec::with_capacity(facts.bytes.len() + AT_BYTES);
         let mut count = facts.count;
         if now != self.last {
-            // It may come to stand behind the facts of an earlier turn.
+            // It may be placed after the facts of an earlier turn.
             Fact::At { now }.encode(&mut body);
             count += 1;
         }
         body.append(&mut facts.bytes);
         facts.count = 0;
         (self.newest, self.last) = (self.newest + 1, now);
-        let Batch { epoch, first, count } = self.member.propose(count, self.newest);
+        let DecidedBatch { epoch, first, count } = self.member.propose(count, self.newest);
         let bytes = span(body.len());
         self.ahead.push_back(Ahead { ticket: self.newest, bytes, since_us: mono_us });
         self.ahead_bytes += bytes;
         let count = u32::try_from(count).expect("a turn makes less than 2^32 facts");
-        self.desk.propose(Proposed { epoch, first, count, now, body: body.into() });
+        self.mailbox.propose(Proposed { epoch, first, count, now, body: body.into() });
     }
 
     /// The newest ticket, and the newest that is committed and durable here.
@@ -446,7 +440,7 @@ impl Replicated {
         self.ahead.get(safe).map_or(0, |ahead| ahead.since_us)
     }
 
-    /// From when on the oldest of them is late, so that whoever waits here is to look for another node; monotonic, µs.
+    /// When the oldest of them counts as late, so that waiting clients should look for another node; monotonic, µs.
     pub fn stuck_us(&self) -> Option<u64> {
         let limit_us = SYNC_US_MAX.max(2 * self.own.election_us);
         let since_us = Some(self.uncommitted_since_us()).filter(|us| *us > 0 && self.decides());
@@ -455,7 +449,7 @@ impl Replicated {
 
     /// A turn begins that reads from the engine, at `now` of the lease's clock.
     pub fn begin_turn(&mut self, turn: TurnNo, now: Micros) {
-        let (until_us, _) = self.desk.lease();
+        let (until_us, _) = self.mailbox.lease();
         if !self.decides() || now.0 < until_us {
             return;
         }
@@ -467,8 +461,8 @@ impl Replicated {
 
     /// The turn up to which replies may leave, of those up to `released` as far as the batches go.
     pub(super) fn confirmed(&mut self, released: TurnNo) -> TurnNo {
-        let (until_us, heard_us) = self.desk.lease();
-        // A lease that came later covers them, too: nobody else was elected before it ends.
+        let (until_us, heard_us) = self.mailbox.lease();
+        // A later lease covers them, too: no other node was elected before it ends.
         let is_confirmed =
             |group: &Unconfirmed| group.newest.0 <= heard_us || group.newest.0 < until_us;
         while self.unconfirmed.front().is_some_and(is_confirmed) {
@@ -482,18 +476,18 @@ impl Replicated {
         self.settling
     }
 
-    /// Whether no request is to be read for now.
+    /// Whether no requests are read for now.
     pub fn holds_requests(&self) -> bool {
         self.settling || self.applying.is_some()
     }
 
     /// See [`super::Journal::settle`].
     pub(super) fn settle(&mut self, wanted: bool) -> bool {
-        // What is safe may not be in this node's log, which is not to end before its base.
+        // Safe batches may be missing in this node's log, which must not end before its base.
         let is_whole = self.ahead.is_empty() && self.applying.is_none();
         let is_settled = is_whole && !self.is_loading();
         let hangs = || {
-            let sick = self.desk.status().and_then(|status| status.health.sick);
+            let sick = self.mailbox.status().and_then(|status| status.health.sick);
             sick.is_some_and(|sick| sick.why == Why::DiskHangs)
         };
         // Else all would wait for a disk that the others do without.
@@ -501,13 +495,13 @@ impl Replicated {
         wanted && is_settled
     }
 
-    /// Why another node is to lead, if one is: begun anew every so often.
+    /// Why another node should lead, if one should: repeated at intervals.
     pub fn makes_way(&mut self, now: Micros) -> Option<&'static str> {
-        let status = self.desk.status();
+        let status = self.mailbox.status();
         let clock = status.as_ref().and_then(|status| status.clock);
         let ahead_us = clock.map_or(0, |clock| clock.ahead);
         self.note_clock(ahead_us);
-        // One that is ahead is held to what the others say; one that is behind would be late with every job.
+        // A clock that is ahead is limited by the others' clocks; one that is behind would make every job late.
         let is_late = ahead_us < 0 && self.is_clock_wrong;
         let sick = status.filter(|status| status.makes_way).and_then(|status| status.health.sick);
         let why = sick.map(|sick| sick.why.text());
@@ -521,19 +515,19 @@ impl Replicated {
         let may_lead = !self.is_loading();
         if may_lead != self.may_lead {
             self.may_lead = may_lead;
-            self.desk.ask(Ask::MayLead(may_lead));
+            self.mailbox.ask(Ask::MayLead(may_lead));
         }
         if priority != self.priority {
             self.priority = priority;
-            self.desk.ask(Ask::Priority(priority));
+            self.mailbox.ask(Ask::Priority(priority));
         }
         if room != self.has_room {
             self.has_room = room;
-            self.desk.ask(Ask::HasRoom(room));
+            self.mailbox.ask(Ask::HasRoom(room));
         }
         if self.member.must_resign() && !self.resigned {
             self.resigned = true;
-            self.desk.ask(Ask::Resign);
+            self.mailbox.ask(Ask::Resign);
         }
     }
 
@@ -549,10 +543,11 @@ impl Replicated {
             tracing::warn!(
                 ahead_us,
                 max_us,
-                "this node's wall clock is not what most nodes say: it leads only if no other can, and by their clocks"
+                "this node's wall clock differs from the majority's: it leads only if no other can, and by their \
+                 clocks"
             );
         } else {
-            tracing::info!(ahead_us, "this node's wall clock is what most nodes say");
+            tracing::info!(ahead_us, "this node's wall clock agrees with the majority's");
         }
     }
 
@@ -562,7 +557,7 @@ impl Replicated {
         let members = members.map(|noted| cluster::members::Members::decode(&noted.body));
         let Some(members) = members else { return };
         let members = members.expect("they were encoded here");
-        self.desk.ask(Ask::BaseMade(Base { index: index.0, term: epoch, members }));
+        self.mailbox.ask(Ask::BaseMade(Base { index: index.0, term: epoch, members }));
     }
 
     /// Ends the thread of Raft, and with it the log's. Whether that has ended by then.
@@ -571,7 +566,7 @@ impl Replicated {
         log.is_none_or(|mut log| log.stop(Some(until)))
     }
 
-    /// What the turn has yet to hear of the role.
+    /// Changes of the role that the turn has not seen yet.
     fn changed_role(&mut self) -> Option<Heard> {
         let decides = match self.member.role() {
             Role::Leader { epoch } => Some(epoch),
@@ -625,11 +620,11 @@ fn noted(epoch: u64, index: Index, members: &cluster::members::Members) -> Membe
     Members { epoch, index, body }
 }
 
-fn delivery(entry: &Entry) -> Delivery {
+fn delivery(entry: &LogEntry) -> Delivery {
     let payload = match &entry.payload {
         Payload::Blank => member::Payload::Blank,
         Payload::Members(_) => member::Payload::Members,
-        Payload::Facts(facts) => member::Payload::Facts(Batch {
+        Payload::Facts(facts) => member::Payload::Facts(DecidedBatch {
             epoch: entry.term,
             first: facts.first,
             count: facts.count.into(),

@@ -1,10 +1,10 @@
-//! What the turn, the writer and the keeper share.
+//! State shared by the turn, the writer and the keeper.
 
-use crate::engine::watch::histogram::CounterHistogram;
+use crate::engine::observe::histogram::CounterHistogram;
 use crate::ids::Index;
-use crate::journal::batch::EPOCH;
-use crate::journal::record::Kind;
-use crate::journal::{Disk, Entry, Log, Spare};
+use crate::journal::record::RecordKind;
+use crate::journal::record::entry::EPOCH;
+use crate::journal::{Disk, Log, SegmentEntry, Spare};
 use crate::observe::metrics::SYNC_US;
 use crate::server::clock::timer::mono_us;
 use crate::server::cluster::entry_log::Op;
@@ -38,47 +38,45 @@ pub struct Proposal {
 
 impl Proposal {
     /// As the log takes it.
-    pub fn entry(&self) -> Entry<'_> {
+    pub fn entry(&self) -> SegmentEntry<'_> {
         let Proposal { index, first, now, count, ref facts } = *self;
-        let (kind, epoch, node) = (Kind::Facts, EPOCH, 0);
-        Entry { kind, index, epoch, node, first, now, count, body: facts }
+        let (kind, epoch, node) = (RecordKind::Facts, EPOCH, 0);
+        SegmentEntry { kind, index, epoch, node, first, now, count, body: facts }
     }
 }
 
-/// What the writer has been given to do.
+/// The writer's tasks.
 #[derive(Debug, Default)]
-pub struct Work {
+pub struct WriterWork {
     /// To be written, in order.
     pub batches: Vec<Proposal>,
-    /// Of a node: what is to be done with its log, in order.
+    /// For a node: the operations on its log, in order.
     pub ops: VecDeque<Op>,
-    /// Bytes of their facts.
     pub bytes: usize,
     /// A reply waits until this is durable.
     pub wanted: Index,
     /// When the log is synced.
     pub fsync: Option<Fsync>,
-    /// What is before this may go: a base holds it.
+    /// Everything before this may be dropped: a base holds it.
     pub drop_before: Option<Index>,
     pub spares: Vec<Spare<Disk>>,
     /// Write and sync everything, then end.
     pub stop: bool,
-    /// The writer sleeps until it is told of work, or until a time of its own.
+    /// The writer sleeps until there is work, or until a time of its own.
     pub asleep: bool,
     /// Buffers of batches that have been written.
     pub buffers: Vec<Vec<u8>>,
 }
 
-/// See the module.
 #[derive(Debug)]
-pub struct Shared {
-    work: Mutex<Work>,
+pub struct WriterShared {
+    work: Mutex<WriterWork>,
     changed: Condvar,
     /// The newest index that is durable.
     durable: AtomicU64,
     /// The newest index that is written.
     written: AtomicU64,
-    /// The loop is to be woken when this index is durable.
+    /// Wake the loop when this index is durable.
     awaited: AtomicU64,
     /// When the sync that is out began; monotonic, µs; 0 for none.
     pub sync_began_us: AtomicU64,
@@ -88,19 +86,17 @@ pub struct Shared {
     pub synced_us: AtomicU64,
     /// Since when something is written and not synced; monotonic, µs; 0 for none.
     pub unsynced_since_us: AtomicU64,
-    /// Of `written_bytes`, those that are synced.
     pub synced_bytes: AtomicU64,
-    /// All bytes ever written to the log, and those for which there is room behind them.
+    /// All bytes ever written to the log, and those for which there is space after them.
     pub capacity_bytes: AtomicU64,
     pub spares: AtomicU64,
     /// Number of segments that are no spares.
     pub segments: AtomicU64,
     /// Bytes of the log's files, spares included.
     pub disk_bytes: AtomicU64,
-    /// What the journal's files may take in all, bytes; `u64::MAX` if that is not known.
+    /// The total size that the journal's files may have, bytes; `u64::MAX` if it is not known.
     pub journal_max: AtomicU64,
     pub written_bytes: AtomicU64,
-    /// Bytes ever written for bases.
     pub base_written_bytes: AtomicU64,
     /// Segments are to go, which may become spares.
     pub dropping: AtomicBool,
@@ -111,10 +107,10 @@ pub struct Shared {
     notifier: Arc<Notifier>,
 }
 
-impl Shared {
+impl WriterShared {
     /// Nothing to do yet; everything up to `durable` is.
-    pub fn new(notifier: Arc<Notifier>, durable: Index) -> Shared {
-        Shared {
+    pub fn new(notifier: Arc<Notifier>, durable: Index) -> WriterShared {
+        WriterShared {
             work: Mutex::default(),
             changed: Condvar::new(),
             durable: AtomicU64::new(durable.0),
@@ -141,13 +137,13 @@ impl Shared {
         }
     }
 
-    /// The work. Nobody holds it while touching a file.
-    pub fn work(&self) -> MutexGuard<'_, Work> {
+    /// The work. It is never held while a file is accessed.
+    pub fn work(&self) -> MutexGuard<'_, WriterWork> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the writer if it sleeps.
-    pub fn wake_writer(&self, mut work: MutexGuard<'_, Work>) {
+    pub fn wake_writer(&self, mut work: MutexGuard<'_, WriterWork>) {
         if std::mem::take(&mut work.asleep) {
             drop(work);
             self.changed.notify_one();
@@ -157,9 +153,9 @@ impl Shared {
     /// Sleeps until there is work, at most `for_us` µs.
     pub fn sleep<'w>(
         &'w self,
-        mut work: MutexGuard<'w, Work>,
+        mut work: MutexGuard<'w, WriterWork>,
         for_us: Option<u64>,
-    ) -> MutexGuard<'w, Work> {
+    ) -> MutexGuard<'w, WriterWork> {
         work.asleep = true;
         let mut work = match for_us {
             None => self.changed.wait(work).unwrap_or_else(PoisonError::into_inner),
@@ -181,7 +177,7 @@ impl Shared {
         self.disk_bytes.store(log.disk_bytes(), Ordering::Release);
     }
 
-    /// A sync of all that is written took so long, and is over.
+    /// A sync of everything written has ended, and took this long.
     pub fn synced(&self, over_us: u64, took_us: u64) {
         self.lock_syncs().record(took_us);
         self.synced_us.store(over_us, Ordering::Relaxed);
@@ -217,28 +213,24 @@ impl Shared {
         self.notify();
     }
 
-    /// Whether a spare was made whose room is not published yet.
+    /// Whether a spare was made whose space is not published yet.
     pub fn has_spares_under_way(&self) -> bool {
         let taken = self.spares_taken.load(Ordering::Acquire);
         self.spares_made.load(Ordering::Acquire) > taken
     }
 
-    /// The newest index that is durable.
     pub fn durable(&self) -> Index {
         Index(self.durable.load(Ordering::Acquire))
     }
 
-    /// The newest index that is written.
     pub fn written(&self) -> Index {
         Index(self.written.load(Ordering::Acquire))
     }
 
-    /// Everything up to `index` is written.
     pub fn set_written(&self, index: Index) {
         self.written.store(index.0, Ordering::Release);
     }
 
-    /// Everything up to `index` is durable.
     pub fn set_durable(&self, index: Index) {
         self.durable.store(index.0, Ordering::SeqCst);
         if index.0 >= self.awaited.load(Ordering::SeqCst) {
@@ -268,7 +260,7 @@ impl Shared {
         self.failure.get()
     }
 
-    /// Nobody holds it for longer than it takes to count.
+    /// It is held only for as long as counting takes.
     fn lock_syncs(&self) -> MutexGuard<'_, CounterHistogram> {
         self.syncs.lock().unwrap_or_else(PoisonError::into_inner)
     }

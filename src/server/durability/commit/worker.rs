@@ -6,7 +6,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Worker {
     thread: JoinHandle<()>,

@@ -3,19 +3,19 @@
 
 use crate::ids::Index;
 use crate::journal::record::span;
-use crate::journal::{Disk, Entry, Log, may_pass};
+use crate::journal::{Disk, Log, SegmentEntry, may_pass};
 use crate::limits::{
     EVERYSEC_SYNC_US, FACT_BUFFER_BYTES_MAX, FACT_BUFFERS_MAX, LAZY_SYNC_US, LAZY_WRITE_US,
     ROOM_RETRY_US, SYNC_US_MAX, WRITE_BYTES,
 };
 use crate::server::clock::timer::mono_us;
-use crate::server::durability::commit::shared::{Fsync, Proposal, Shared, Work};
+use crate::server::durability::commit::shared::{Fsync, Proposal, WriterShared, WriterWork};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Runs until it is told to stop, or the log fails.
-pub fn run(log: Log<Disk>, shared: &Arc<Shared>) {
+/// Runs until it is stopped, or the log fails.
+pub fn run(log: Log<Disk>, shared: &Arc<WriterShared>) {
     let mut writer = Writer {
         unsynced_since_us: None,
         unwritten_since_us: None,
@@ -36,7 +36,7 @@ pub fn run(log: Log<Disk>, shared: &Arc<Shared>) {
 
 struct Writer {
     log: Log<Disk>,
-    shared: Arc<Shared>,
+    shared: Arc<WriterShared>,
     /// Since when something is written and not synced; monotonic, µs.
     unsynced_since_us: Option<u64>,
     /// Since when something waits to be written.
@@ -46,14 +46,13 @@ struct Writer {
     /// Batches for which there was no room, before all others.
     kept: Vec<Proposal>,
     retry_at_us: u64,
-    /// Segments all of whose batches are before this are to go.
+    /// Drop segments all of whose batches are before this.
     drop_before: Option<Index>,
     /// A batch was written.
     wrote: bool,
 }
 
-/// What the writer does next.
-struct Next {
+struct WriterNext {
     batches: Vec<Proposal>,
     sync: bool,
     stop: bool,
@@ -62,8 +61,9 @@ struct Next {
 impl Writer {
     fn work(&mut self) -> io::Result<()> {
         loop {
-            let Next { batches, sync, stop } = self.next();
-            // The keeper met a failure. What is out is not acknowledged, and nothing follows it.
+            let WriterNext { batches, sync, stop } = self.next();
+            // The keeper had a failure. Batches in flight are not acknowledged, and nothing follows
+            // them.
             if self.shared.failure().is_some() {
                 return Ok(());
             }
@@ -87,7 +87,7 @@ impl Writer {
             && !self.log.drop_one_before(index)?
         {
             self.drop_before = None;
-            // What there was no room for may have some now.
+            // Writes that lacked space may have some now.
             self.retry_at_us = 0;
             self.publish();
             self.shared.dropped();
@@ -95,13 +95,13 @@ impl Writer {
         Ok(())
     }
 
-    /// The last record is a state: it tells that the batches before it are durable, so that damage to
-    /// them is not taken for a torn tail.
+    /// The last record is a state: it shows that the batches before it are durable, so that damage to them is not taken
+    /// for a torn tail.
     fn close(&mut self) -> io::Result<()> {
         if !self.kept.is_empty() {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
-        // Nobody waits for it: without room it is left out.
+        // No client waits for it: without space it is left out.
         if self.wrote && self.log.note_state().is_ok() {
             self.log.sync()?;
         }
@@ -109,7 +109,7 @@ impl Writer {
     }
 
     /// Waits until there is something to do.
-    fn next(&mut self) -> Next {
+    fn next(&mut self) -> WriterNext {
         let shared = Arc::clone(&self.shared);
         let mut work = shared.work();
         loop {
@@ -136,7 +136,7 @@ impl Writer {
                     work.bytes = 0;
                     batches.append(&mut work.batches);
                 }
-                return Next { batches, sync, stop: work.stop };
+                return WriterNext { batches, sync, stop: work.stop };
             }
             let until = [write_at, sync_at].into_iter().flatten().min();
             work = shared.sleep(work, until.map(|at| at.saturating_sub(now_us)));
@@ -144,7 +144,7 @@ impl Writer {
     }
 
     /// When to write and when to sync next; monotonic, µs.
-    fn times(&self, work: &Work) -> (Option<u64>, Option<u64>) {
+    fn times(&self, work: &WriterWork) -> (Option<u64>, Option<u64>) {
         let newest = work.batches.last().map_or(self.shared.written(), |batch| batch.index);
         let dirty_since = self.unsynced_since_us.or(self.unwritten_since_us);
         let many = work.bytes > WRITE_BYTES;
@@ -154,8 +154,8 @@ impl Writer {
         match work.fsync {
             _ if !self.kept.is_empty() => (Some(self.retry_at_us), Some(self.retry_at_us)),
             _ if wanted => (Some(0), Some(0)),
-            // What nobody waits for is not synced for a while, but the death of the process alone takes nothing of it:
-            // an occurrence that was made would be counted as missed by the next start.
+            // Data that no client waits for is not synced for a while, but the death of the process alone must not lose
+            // it: the next start would count an occurrence that was made as missed.
             Some(Fsync::Always) | None => (paced, dirty_since.map(|at| at + LAZY_SYNC_US)),
             Some(Fsync::Everysec) => {
                 (paced, dirty_since.map(|_| self.synced_us + EVERYSEC_SYNC_US))
@@ -165,9 +165,9 @@ impl Writer {
     }
 
     fn append(&mut self, batches: Vec<Proposal>) -> io::Result<()> {
-        let entries: Vec<Entry<'_>> = batches.iter().map(Proposal::entry).collect();
+        let entries: Vec<SegmentEntry<'_>> = batches.iter().map(Proposal::entry).collect();
         match self.log.append(&entries) {
-            // No room for another segment: nothing was written, and nobody has been told anything.
+            // No space for another segment: nothing was written, and nothing was acknowledged.
             Err(error) if !self.log.is_poisoned() && may_pass(&error) => {
                 self.retry_at_us = mono_us() + ROOM_RETRY_US;
                 self.kept = batches;
@@ -195,7 +195,7 @@ impl Writer {
         self.shared.synced(self.synced_us, self.synced_us - began_us);
         if self.synced_us - began_us > SYNC_US_MAX {
             self.shared.slow_syncs.fetch_add(1, Ordering::Relaxed);
-            // What was held back goes on.
+            // Held writes continue.
             self.shared.notify();
         }
         self.unsynced_since_us = None;

@@ -1,0 +1,142 @@
+//! The answers of a node.
+
+use super::codec::{HeadError, Outgoing};
+use super::entry::{Base, LogEntry, Write};
+pub use super::storage::Fetch;
+use crate::cluster::members::WrongMembers;
+use thiserror::Error;
+
+/// The current role of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It stores what the leader sends; 0 if it knows none.
+    Follower { leader: u64 },
+    /// It asks for votes.
+    Candidate,
+    /// It leads, from the index on at which it was elected: what is before that is applied first.
+    Leader,
+}
+
+/// A majority has heard this leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirmed {
+    /// The value given to [`super::node::Node::confirm`]: they did so after that.
+    pub asked: u64,
+    /// Whether they promised to elect no other node for E. Not in a term in which leadership was being handed over: the
+    /// other node may still be about to take it.
+    pub is_promise: bool,
+}
+
+/// The work to do, in the order of the fields.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// To the log, in order; nothing waits for them before the rest of the output.
+    pub writes: Vec<Write>,
+    /// To peers, in order for each of them and lane.
+    pub messages: Vec<Outgoing>,
+    /// A base that was received is durable: the state is that of it.
+    pub restored: Option<Base>,
+    /// The next entries, committed and durable here. A base before them is in `restored`.
+    pub committed: Vec<LogEntry>,
+    /// For a leader whose disk is behind the others': all facts before this one that it has proposed in its term are
+    /// committed, and some of them are not in `committed` yet.
+    pub safe: Option<u64>,
+    /// The questions of [`super::node::Node::confirm`] that were answered.
+    pub confirmed: Vec<Confirmed>,
+    /// To be read from the log for [`super::node::Node::fetched`].
+    pub fetches: Vec<Fetch>,
+    /// A base newer than the last change of members is needed, as soon as there can be one.
+    pub wants_base: bool,
+}
+
+/// Why a batch was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotProposed {
+    /// Decided in another term: it is void.
+    #[error("decided in term {decided} and it is {now}")]
+    Stale {
+        /// The term in which it was decided.
+        decided: u64,
+        /// The term there is.
+        now: u64,
+    },
+    /// This node does not lead.
+    #[error("this node does not lead")]
+    NotLeader,
+    /// As much as may be is in flight: it goes with the next one.
+    #[error("the window is full")]
+    Full,
+    /// Leadership is being handed over.
+    #[error("leadership is being handed over")]
+    Transferring,
+    /// Empty or larger than [`crate::limits::BATCH_BYTES_MAX`].
+    #[error("a batch of {0} bytes")]
+    Size(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotChanged {
+    /// This node does not lead.
+    #[error("this node does not lead")]
+    NotLeader,
+    /// Another change, a hand-over, or the beginning of the term is on its way.
+    #[error("another change is not over yet")]
+    Busy,
+    /// A leader stays a voter: it hands over first.
+    #[error("the leader itself would leave: hand over first")]
+    Itself,
+    /// There can be no such members.
+    #[error(transparent)]
+    Members(#[from] WrongMembers),
+}
+
+/// A message that is not from a member of this cluster that works: its connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RefusedMessage {
+    /// The bytes are no message.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// In another's name, or for another.
+    #[error("node {peer} sent a message from {from} to {to}")]
+    Nodes {
+        /// The node at the other end of the connection.
+        peer: u64,
+        /// The claimed sender.
+        from: u64,
+        /// The claimed receiver.
+        to: u64,
+    },
+    /// From another cluster, or from none: this node is in the lists of two clusters.
+    #[error("node {peer} sent a message of another cluster")]
+    OtherCluster {
+        /// The sender.
+        peer: u64,
+    },
+    /// A message with which a base ends, where none was sent.
+    #[error("node {peer} sent the end of a base on a connection of another kind")]
+    Base {
+        /// The sender.
+        peer: u64,
+    },
+    /// It rests on entries that this node does not have, and should: one of the two has forgotten something.
+    #[error("node {peer} counts on entry {index}, and the last one here is {last}")]
+    Ahead {
+        /// The sender.
+        peer: u64,
+        /// The entry.
+        index: u64,
+        last: u64,
+    },
+}
+
+/// How far another node is, as its leader knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerProgress {
+    pub id: u64,
+    /// Up to here its log is this one's, durably.
+    pub matched: u64,
+    /// Whether it lacks what only a base has.
+    pub needs_base: bool,
+    /// Whether it was heard since the last look at the majority, every E.
+    pub is_heard: bool,
+}

@@ -1,0 +1,195 @@
+//! The chrome around every page: the user, its rights, and the server's state.
+
+use crate::console::words::value::{Command, Value, command};
+use std::collections::BTreeSet;
+
+/// Data that every page has, in addition to its own.
+#[derive(Clone, Debug, Default)]
+pub struct PageFrame {
+    /// Wall clock, ms since 1970.
+    pub now_ms: u64,
+    /// The path of the page with its query, as a link to itself.
+    pub here: String,
+    /// The user's name; empty before login.
+    pub user: Vec<u8>,
+    /// In every form as `token`, and in the header `x-delayd-token` of the script's requests.
+    pub token: String,
+    /// `light`, `dark`, or empty for the system's.
+    pub theme: String,
+    /// All changes are refused: `console-readonly`.
+    pub readonly: bool,
+    /// How a shell reaches the server: `redis-cli -p 9248`, for empty states and "copy as".
+    pub redis_cli: String,
+    /// A dashboard elsewhere; empty without one.
+    pub grafana: String,
+    /// A message about the last action, shown once: done or refused.
+    pub message: Option<ActionResult>,
+    /// The commands the user may run.
+    pub may: May,
+    /// The server in numbers; none where the user may not see INFO.
+    pub state: Option<ServerState>,
+    /// The database looked at, 0 to 15.
+    pub db: u8,
+    /// The last ten minutes, one a second, oldest first.
+    pub samples: Vec<Sample>,
+}
+
+/// Rates per second. The last four are totals since the start of the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sample {
+    pub delayed: u64,
+    pub ready: u64,
+    pub leased: u64,
+    pub dead: u64,
+    pub added: u64,
+    pub delivered: u64,
+    pub done: u64,
+    pub died: u64,
+}
+
+/// The result of an action.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ActionResult {
+    /// It was done.
+    pub fine: bool,
+    /// In plain words, as for a person.
+    pub text: String,
+}
+
+impl ActionResult {
+    /// It was done.
+    pub fn done(text: impl Into<String>) -> ActionResult {
+        ActionResult { fine: true, text: text.into() }
+    }
+
+    /// It was not done.
+    pub fn refused(text: &str) -> ActionResult {
+        ActionResult { fine: false, text: text.to_owned() }
+    }
+}
+
+/// Commands a user may run, found out at login by `ACL DRYRUN`. Other commands are not offered; the server still
+/// decides.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct May(BTreeSet<&'static str>);
+
+/// The actions that the console offers: each is tried with a queue named `q`, and known by its first word, or the first
+/// two if the first has subcommands.
+pub const OFFERED: [&[&str]; 34] = [
+    &["INFO"],
+    &["DELAY.QUEUES"],
+    &["DELAY.FIND", "id"],
+    &["DELAY.STATS", "q"],
+    &["DELAY.PEEK", "q"],
+    &["DELAY.SCAN", "q", "0"],
+    &["DELAY.GET", "q", "id"],
+    &["DELAY.FORECAST", "q", "1m", "60"],
+    &["DELAY.ADD", "q", "1s", "body"],
+    &["DELAY.RESCHEDULE", "q", "id", "0s"],
+    &["DELAY.CANCEL", "q", "id"],
+    &["DELAY.NACK", "q", "id", "1", "BURY"],
+    &["DELAY.DEL", "q", "id"],
+    &["DELAY.REDRIVE", "q"],
+    &["DELAY.PURGE", "q"],
+    &["DELAY.PAUSE", "q"],
+    &["DELAY.RESUME", "q"],
+    &["DELAY.CONFIG", "GET", "q"],
+    &["DELAY.CONFIG", "SET", "q", "max-jobs", "1"],
+    &["DELAY.SCHEDULE", "LIST", "q"],
+    &["DELAY.SCHEDULE", "GET", "q", "s"],
+    &["DELAY.SCHEDULE", "SET", "q", "s", "body", "EVERY", "1s"],
+    &["DELAY.SCHEDULE", "RUN", "q", "s"],
+    &["DELAY.SCHEDULE", "PAUSE", "q", "s"],
+    &["DELAY.SCHEDULE", "RESUME", "q", "s"],
+    &["DELAY.SCHEDULE", "DEL", "q", "s"],
+    &["DEL", "q"],
+    &["RENAMENX", "q", "q"],
+    &["CLIENT", "LIST"],
+    &["CLIENT", "KILL", "ID", "1"],
+    &["CONFIG", "GET", "x"],
+    &["CONFIG", "SET", "x", "y"],
+    &["SLOWLOG", "GET"],
+    &["ACL", "LOG"],
+];
+
+impl May {
+    /// From the replies to [`May::ask`], in its order. A user that may not run the command on the test queue may run it
+    /// on others. To a user that may not even ask, everything is offered, and the server refuses.
+    pub fn read(replies: &[Value]) -> May {
+        if replies.iter().all(|reply| reply.error().is_some()) {
+            return May::all();
+        }
+        let may = |reply: &Value| {
+            reply.bytes().is_some_and(|said| said == b"OK" || said.ends_with(b"access the 'q' key"))
+        };
+        let allowed = OFFERED.iter().zip(replies).filter(|(_, reply)| may(reply));
+        May(allowed.map(|(words, _)| key(words)).collect())
+    }
+
+    pub fn all() -> May {
+        May(OFFERED.iter().map(|words| key(words)).collect())
+    }
+
+    pub fn ask(user: &[u8]) -> Vec<Command> {
+        let tried = |words: &&[&str]| {
+            let mut asked = command!["ACL", "DRYRUN", user];
+            asked.extend(words.iter().map(|word| bytes::Bytes::copy_from_slice(word.as_bytes())));
+            asked
+        };
+        OFFERED.iter().map(tried).collect()
+    }
+
+    /// Whether the user may run it: `DELAY.PURGE`, `DELAY.SCHEDULE RUN`.
+    pub fn run(&self, command: &str) -> bool {
+        self.0.contains(command)
+    }
+}
+
+/// The words that name what is offered, such as `DELAY.CONFIG SET`.
+fn key(words: &[&'static str]) -> &'static str {
+    match words {
+        ["DELAY.CONFIG", "GET", ..] => "DELAY.CONFIG GET",
+        ["DELAY.CONFIG", ..] => "DELAY.CONFIG SET",
+        ["DELAY.SCHEDULE", "LIST", ..] => "DELAY.SCHEDULE LIST",
+        ["DELAY.SCHEDULE", "GET", ..] => "DELAY.SCHEDULE GET",
+        ["DELAY.SCHEDULE", "SET", ..] => "DELAY.SCHEDULE SET",
+        ["DELAY.SCHEDULE", "RUN", ..] => "DELAY.SCHEDULE RUN",
+        ["DELAY.SCHEDULE", "PAUSE", ..] => "DELAY.SCHEDULE PAUSE",
+        ["DELAY.SCHEDULE", "RESUME", ..] => "DELAY.SCHEDULE RESUME",
+        ["DELAY.SCHEDULE", ..] => "DELAY.SCHEDULE DEL",
+        ["CLIENT", "LIST"] => "CLIENT LIST",
+        ["CLIENT", ..] => "CLIENT KILL",
+        ["CONFIG", "GET", ..] => "CONFIG GET",
+        ["CONFIG", ..] => "CONFIG SET",
+        ["SLOWLOG", ..] => "SLOWLOG GET",
+        ["ACL", ..] => "ACL LOG",
+        [word, ..] => word,
+        [] => "",
+    }
+}
+
+/// The server in numbers.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ServerState {
+    /// The sections of INFO that the header and the overview read, by field.
+    pub info: std::collections::BTreeMap<String, String>,
+}
+
+impl ServerState {
+    /// From the text of INFO: `field:value` lines.
+    pub fn read(info: &Value) -> Option<ServerState> {
+        let lines = info.text()?.lines().filter_map(|line| line.split_once(':'));
+        Some(ServerState {
+            info: lines.map(|(field, value)| (field.to_owned(), value.to_owned())).collect(),
+        })
+    }
+
+    pub fn number(&self, field: &str) -> Option<u64> {
+        self.info.get(field)?.parse().ok()
+    }
+
+    /// A text of INFO; empty if it is not there.
+    pub fn text(&self, field: &str) -> &str {
+        self.info.get(field).map_or("", String::as_str)
+    }
+}

@@ -1,0 +1,360 @@
+//! The chrome around every page.
+
+use super::assets;
+use super::parts::{self, Tone};
+use crate::console::view::chrome::{PageFrame, ServerState};
+use crate::console::words::escape;
+use maud::{DOCTYPE, Markup, html};
+
+/// Parts of the console, as the navigation has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tab {
+    Overview,
+    Queues,
+    Schedules,
+    Clients,
+    Server,
+    Wall,
+    /// A page that the navigation does not name.
+    Other,
+}
+
+/// In the navigation: where each is, its word, and the command without which it would be empty.
+const NAVIGATION: [(Tab, &str, &str, &str); 6] = [
+    (Tab::Overview, "/", "Overview", ""),
+    (Tab::Queues, "/queues", "Queues", "DELAY.QUEUES"),
+    (Tab::Schedules, "/schedules", "Schedules", "DELAY.SCHEDULE LIST"),
+    (Tab::Clients, "/clients", "Clients", "CLIENT LIST"),
+    (Tab::Server, "/server", "Server", "INFO"),
+    (Tab::Wall, "/wall", "Wall", "DELAY.QUEUES"),
+];
+
+const KEYS: [(&str, &str); 9] = [
+    ("/", "search"),
+    ("g o, g q, g s", "overview, queues, schedules"),
+    ("g c, g v", "clients, server"),
+    ("j, k", "next row, previous row"),
+    ("x", "select the row"),
+    ("Enter", "open the row"),
+    ("r", "run the job or schedule now"),
+    (".", "pause the live updates"),
+    ("?", "this help"),
+];
+
+/// A page.
+pub fn page(frame: &PageFrame, title: &str, active: Tab, body: Markup) -> Markup {
+    whole(frame, title, active, body, false)
+}
+
+/// A page whose parts (see [`parts::part`]) are renewed while it is visible.
+pub fn live(frame: &PageFrame, title: &str, active: Tab, body: Markup) -> Markup {
+    whole(frame, title, active, body, true)
+}
+
+/// A page with nothing around: login, and errors without a session.
+pub fn bare(title: &str, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title))
+            body class="bare" {
+                main id="main" {
+                    p class="brand" { (mark()) "delayd" }
+                    h1 { (title) }
+                    (body)
+                }
+            }
+        }
+    }
+}
+
+/// A page that goes on to another by itself: what the browser asks for then is asked by a page of ours.
+pub fn onward(href: &str) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="refresh" content={ "0;url=" (href) };
+                title { "delayd" }
+                link rel="icon" type="image/svg+xml" href=(assets::icon_path());
+            }
+            body { p { a href=(href) { "Open the console" } } }
+        }
+    }
+}
+
+fn whole(frame: &PageFrame, title: &str, active: Tab, body: Markup, live: bool) -> Markup {
+    let theme = matches!(frame.theme.as_str(), "light" | "dark").then_some(frame.theme.as_str());
+    html! {
+        (DOCTYPE)
+        html lang="en" data-theme=[theme] data-token=(frame.token) {
+            (head(title))
+            body class=[(active == Tab::Wall).then_some("wall")] {
+                a class="skip" href="#main" { "Skip to content" }
+                (header(frame, active, live))
+                (message(frame))
+                main id="main" tabindex="-1" data-live[live] { h1 { (title) } (body) }
+                (footer(frame))
+                (help())
+            }
+        }
+    }
+}
+
+fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) " · delayd" }
+            link rel="icon" type="image/svg+xml" href=(assets::icon_path());
+            link rel="stylesheet" href=(assets::css_path());
+            script src=(assets::js_path()) defer {}
+        }
+    }
+}
+
+fn mark() -> Markup {
+    html! { img src=(assets::icon_path()) alt="" width="20" height="20"; }
+}
+
+fn header(frame: &PageFrame, active: Tab, live: bool) -> Markup {
+    html! {
+        header class="top" {
+            div class="bar" {
+                a class="brand" href="/" { (mark()) "delayd" }
+                (navigation(frame, active))
+                (search(frame))
+                (user(frame, live))
+            }
+            @if let Some(state) = &frame.state { (state_line(state)) }
+        }
+    }
+}
+
+fn navigation(frame: &PageFrame, active: Tab) -> Markup {
+    html! {
+        nav class="main" aria-label="Main" {
+            @for (tab, href, word, needs) in NAVIGATION {
+                @if needs.is_empty() || frame.may.run(needs) {
+                    a href=(href) aria-current=[(tab == active).then_some("page")] { (word) }
+                }
+            }
+        }
+    }
+}
+
+fn search(frame: &PageFrame) -> Markup {
+    html! {
+        form class="search" method="get" action="/search" role="search" aria-label="Jobs" {
+            @if frame.db != 0 { input type="hidden" name="db" value=(frame.db); }
+            input type="search" name="q" aria-label="Search for an id, or queue:text" autocomplete="off"
+                placeholder="Job id, or queue:text" autocapitalize="off" spellcheck="false";
+            kbd aria-hidden="true" { "/" }
+        }
+    }
+}
+
+fn user(frame: &PageFrame, live: bool) -> Markup {
+    html! {
+        div class="user" {
+            @if live { button type="button" class="quiet" data-pause hidden { "Live" } }
+            @if frame.readonly { span class="mark" title="All changes are refused" { "read-only" } }
+            (theme(frame))
+            @if !frame.user.is_empty() {
+                span class="who" { (escape::name(&frame.user)) }
+                form method="post" action="/logout" {
+                    input type="hidden" name="token" value=(frame.token);
+                    button class="quiet" { "Log out" }
+                }
+            }
+        }
+    }
+}
+
+/// From the system's to light to dark, and round again.
+fn theme(frame: &PageFrame) -> Markup {
+    let (next, word, sign) = match frame.theme.as_str() {
+        "light" => ("dark", "Light", "☀"),
+        "dark" => ("auto", "Dark", "☾"),
+        _ => ("light", "System", "◐"),
+    };
+    html! {
+        form method="post" action="/theme" data-theme-form {
+            input type="hidden" name="token" value=(frame.token);
+            input type="hidden" name="back" value=(frame.here);
+            button class="quiet" name="theme" value=(next) title={ "Colours: " (word) } aria-label={ "Colours: " (word) } {
+                span aria-hidden="true" { (sign) }
+            }
+        }
+    }
+}
+
+/// The server's state: each number links to its details.
+fn state_line(state: &ServerState) -> Markup {
+    let number = |field: &str| state.number(field).unwrap_or(0);
+    let dead = number("jobs_dead");
+    let late = number("lateness_minute_p99_us");
+    let oldest = number("oldest_ready_age_ms");
+    let (journal, tone) = journal(state);
+    html! {
+        div class="state" id="state" data-part {
+            (item("late p99", &parts::micros(late), "/server#lateness", tone_late(late)))
+            (item("oldest ready", &if oldest == 0 { "–".into() } else { parts::duration(oldest) }, "/queues?by=age", Tone::Plain))
+            (item("ready", &parts::grouped(number("jobs_ready")), "/queues?by=ready", Tone::Plain))
+            (item("delayed", &parts::grouped(number("jobs_delayed")), "/queues?by=delayed", Tone::Plain))
+            (item("leased", &parts::grouped(number("jobs_leased")), "/queues?by=leased", Tone::Plain))
+            (item("dead", &parts::grouped(dead), "/queues?by=dead", if dead > 0 { Tone::Bad } else { Tone::Plain }))
+            (item("journal", journal, "/server#journal", tone))
+        }
+    }
+}
+
+fn item(label: &str, value: &str, href: &str, tone: Tone) -> Markup {
+    let (class, sign) = match tone {
+        Tone::Bad => ("bad", "✕ "),
+        Tone::Warn => ("warn", "▲ "),
+        _ => ("", ""),
+    };
+    html! {
+        a href=(href) class=[(!class.is_empty()).then_some(class)] {
+            span { (label) } " "
+            b { @if !sign.is_empty() { i aria-hidden="true" { (sign) } } (value) }
+        }
+    }
+}
+
+/// Late by a tenth of a second is felt; by a second, it is wrong.
+fn tone_late(us: u64) -> Tone {
+    match us {
+        0..100_000 => Tone::Plain,
+        100_000..1_000_000 => Tone::Warn,
+        _ => Tone::Bad,
+    }
+}
+
+/// Off, unknown and in order look different.
+fn journal(state: &ServerState) -> (&str, Tone) {
+    match (state.text("aof_enabled"), state.text("journal_state")) {
+        ("0", _) => ("off", Tone::Plain),
+        (_, "") => ("unknown", Tone::Plain),
+        (_, "ok") => ("ok", Tone::Plain),
+        (_, loading @ "loading") => (loading, Tone::Warn),
+        (_, other) => (other, Tone::Bad),
+    }
+}
+
+/// The place for the result of an action, present from the beginning, so that screen readers notice changes.
+fn message(frame: &PageFrame) -> Markup {
+    html! {
+        div id="message" role="status" aria-live="polite" {
+            @if let Some(message) = &frame.message {
+                p class=(if message.fine { "fine" } else { "refused" }) {
+                    i aria-hidden="true" { (if message.fine { "✓" } else { "✕" }) } " " (message.text)
+                }
+            }
+        }
+    }
+}
+
+fn footer(frame: &PageFrame) -> Markup {
+    let version = frame.state.as_ref().map_or("", |state| state.text("delayd_version"));
+    html! {
+        footer {
+            span { "delayd " (version) }
+            @if let Some(up) = frame.state.as_ref().and_then(|state| state.number("uptime_in_seconds")) {
+                span { "up for " (parts::duration(up * 1_000)) }
+            }
+            @if !frame.grafana.is_empty() { a href=(frame.grafana) rel="noreferrer" { "Grafana" } }
+            span class="keys" { kbd { "?" } " keys" }
+        }
+    }
+}
+
+fn help() -> Markup {
+    html! {
+        dialog id="help" aria-labelledby="help-title" {
+            h2 id="help-title" { "Keys" }
+            dl class="facts" {
+                @for (keys, what) in KEYS { div { dt { kbd { (keys) } } dd { (what) } } }
+            }
+            form method="dialog" { button { "Close" } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::view::chrome::{ActionResult, May};
+
+    fn frame() -> PageFrame {
+        let info = [
+            ("jobs_dead", "3"),
+            ("aof_enabled", "1"),
+            ("journal_state", "ok"),
+            ("jobs_ready", "1204"),
+        ];
+        let info = info.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let state = Some(ServerState { info: info.collect() });
+        PageFrame {
+            user: b"<ops>".to_vec(),
+            token: "t0k".into(),
+            may: May::all(),
+            state,
+            ..PageFrame::default()
+        }
+    }
+
+    fn text(frame: &PageFrame) -> String {
+        page(frame, "Queues", Tab::Queues, html! { p { "body" } }).into_string()
+    }
+
+    #[test]
+    fn nothing_on_a_page_needs_what_the_policy_forbids() {
+        let shown = text(&frame()) + &bare("Log in", html! {}).into_string();
+        for word in [" style=", " onclick=", "<script>", "javascript:", "<ops>"] {
+            assert!(!shown.contains(word), "{word}");
+        }
+        assert!(shown.contains(assets::css_path()) && shown.contains(assets::js_path()));
+    }
+
+    #[test]
+    fn the_state_of_the_server_is_marked_where_it_is_bad() {
+        let shown = text(&frame());
+        assert!(shown.contains(r#"<a href="/queues?by=dead" class="bad">"#), "{shown}");
+        assert!(shown.contains("1,204") && shown.contains(r#"aria-current="page""#), "{shown}");
+        let mut failed = frame();
+        let set = |frame: &mut PageFrame, field: &str, value: &str| {
+            let info = &mut frame.state.as_mut().expect("there").info;
+            info.insert(field.to_owned(), value.to_owned());
+        };
+        set(&mut failed, "journal_state", "failed");
+        set(&mut failed, "jobs_dead", "0");
+        let shown = text(&failed);
+        assert!(shown.contains(r#"<a href="/server#journal" class="bad">"#), "{shown}");
+        assert!(!shown.contains(r#"<a href="/queues?by=dead" class="bad">"#), "{shown}");
+        assert!(!text(&PageFrame { state: None, ..frame() }).contains("id=\"state\""));
+    }
+
+    #[test]
+    fn what_may_not_be_seen_is_not_in_the_navigation() {
+        let shown = text(&PageFrame { may: May::default(), ..frame() });
+        assert!(shown.contains(">Overview<") && !shown.contains(">Clients<"), "{shown}");
+        assert!(!shown.contains(r#"<html lang="en" data-theme"#), "{shown}");
+        assert!(
+            text(&PageFrame { theme: "dark".into(), ..frame() }).contains(r#"data-theme="dark""#)
+        );
+    }
+
+    #[test]
+    fn only_live_pages_renew_themselves_and_messages_are_told() {
+        let message = Some(ActionResult { fine: false, text: "NOPERM <x>".into() });
+        let told = PageFrame { message, ..frame() };
+        assert!(text(&told).contains("refused") && text(&told).contains("NOPERM &lt;x&gt;"));
+        assert!(!text(&told).contains("data-live"));
+        assert!(live(&told, "Q", Tab::Queues, html! {}).into_string().contains("data-live"));
+    }
+}

@@ -1,0 +1,8 @@
+//! The building blocks of pages: chrome, parts, charts, stylesheet and script.
+
+pub mod assets;
+pub mod chart;
+pub mod chrome;
+pub mod layout;
+pub mod parts;
+pub mod response;

@@ -1,0 +1,279 @@
+//! Where jobs stand: each in exactly one place, with a timer in the wheel of its stage, and counted there.
+
+use crate::engine::model::reply::Reason;
+use crate::engine::model::request::Side;
+use crate::engine::store::Store;
+use crate::engine::store::jobs::{History, Job, JobIndex, JobStage};
+use crate::engine::store::memory::Footprint;
+use crate::engine::store::queues::place_of;
+use crate::ids::QueueNo;
+use crate::time::{Micros, Millis};
+
+impl Store {
+    /// Stores a new job, which is too young for a base file that is being written.
+    pub(super) fn put_job(&mut self, job: Job) -> JobIndex {
+        let index = self.jobs.put(job);
+        self.bases.pass_over(index);
+        index
+    }
+
+    /// Puts a job without a place into the delayed ones, last among those of its due time.
+    pub(super) fn delay(&mut self, queue: QueueNo, index: JobIndex, due: Millis, at: Millis) {
+        let (queue_ref, jobs, timers, _) = self.parts(queue);
+        let job = jobs.get_mut(index);
+        job.stage = JobStage::Delayed;
+        job.order = queue_ref.sequence;
+        queue_ref.sequence += 1;
+        queue_ref.delayed.pass(timers, at);
+        let opening = queue_ref.delayed.insert(timers, index, due);
+        self.count(queue, JobStage::Delayed, index, 1);
+        self.wake_by(queue, due);
+        if let Some(opening) = opening {
+            self.open_by(queue, opening);
+        }
+    }
+
+    /// Puts a job without a place at the tail or the head of its priority.
+    pub(super) fn make_ready(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        enters: Side,
+        due: Millis,
+        at: Millis,
+    ) {
+        let place = self.queue(queue).next_place(enters);
+        // Those at the right begin at 1. The first one at the left makes the queue's image longer.
+        if place == 0 {
+            self.change_own(queue, |queue| queue.first_place = place);
+        }
+        let (queue_ref, jobs, timers, chunks) = self.parts(queue);
+        let job = jobs.get_mut(index);
+        job.stage = JobStage::Ready;
+        job.order = place;
+        match enters {
+            Side::Right => {
+                queue_ref.last_place = place;
+                queue_ref.ready.push_back(jobs, chunks, index);
+            }
+            Side::Left => {
+                queue_ref.first_place = place;
+                queue_ref.ready.push_front(jobs, chunks, index);
+            }
+        }
+        if jobs.history(index).is_none() {
+            timers.set_due(index, due);
+        }
+        self.count(queue, JobStage::Ready, index, 1);
+        self.arm_expiry(queue, index, at);
+    }
+
+    pub(super) fn arm_expiry(&mut self, queue: QueueNo, index: JobIndex, at: Millis) {
+        if let Some(expiry) = self.expiry(index) {
+            self.arm(queue, JobStage::Ready, index, expiry, at);
+        }
+    }
+
+    /// Arms a job's timer in the wheel of its stage, which is not that of delayed ones.
+    pub(super) fn arm(
+        &mut self,
+        queue: QueueNo,
+        stage: JobStage,
+        index: JobIndex,
+        due: Millis,
+        at: Millis,
+    ) {
+        let (queue_ref, _, timers, _) = self.parts(queue);
+        let wheel = queue_ref.wheel(stage);
+        wheel.pass(timers, at);
+        wheel.insert(timers, index, due);
+        self.wake_by(queue, due);
+    }
+
+    /// Sets the end of a lease, last among those of its time. The order is kept with the job, so that
+    /// it is the same after loading a base file.
+    pub(super) fn arm_lease(&mut self, queue: QueueNo, index: JobIndex, end: Millis, at: Millis) {
+        let (queue_ref, jobs, _, _) = self.parts(queue);
+        jobs.history_mut(index).0.armed = queue_ref.sequence;
+        queue_ref.sequence += 1;
+        self.arm(queue, JobStage::Leased, index, end, at);
+    }
+
+    /// Puts a job without a place back to its old place.
+    pub(super) fn put_back(&mut self, queue: QueueNo, index: JobIndex) {
+        let (queue_ref, jobs, _, _) = self.parts(queue);
+        jobs.get_mut(index).stage = JobStage::Ready;
+        queue_ref.ready.put_back(jobs, index);
+        self.count(queue, JobStage::Ready, index, 1);
+    }
+
+    pub(super) fn die(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        death: (Reason, Millis),
+        until: Millis,
+        at: Millis,
+    ) {
+        self.jobs.history_mut(index).0.death = Some(death);
+        let (queue_ref, jobs, _, chunks) = self.parts(queue);
+        let job = jobs.get_mut(index);
+        job.stage = JobStage::Dead;
+        // The order of death, among equal instants too.
+        job.order = queue_ref.sequence;
+        queue_ref.sequence += 1;
+        queue_ref.dead.push_back(chunks, 0, index, |key, place| {
+            jobs.get_mut(key).spot = place.number();
+        });
+        queue_ref.totals.died += 1;
+        self.count(queue, JobStage::Dead, index, 1);
+        self.arm(queue, JobStage::Dead, index, until, at);
+    }
+
+    /// Delayed again, or ready where it enters.
+    pub(super) fn reschedule(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        ready: Option<Side>,
+        due: Millis,
+        at: Millis,
+    ) {
+        self.detach(queue, index);
+        if self.jobs.history(index).is_some() {
+            let (history, _) = self.jobs.history_mut(index);
+            (history.due, history.token) = (due, 0);
+        }
+        match ready {
+            Some(enters) => self.make_ready(queue, index, enters, due, at),
+            None => self.delay(queue, index, due, at),
+        }
+    }
+
+    /// Takes a job out of its place; it keeps its number and its id.
+    pub(super) fn detach(&mut self, queue: QueueNo, index: JobIndex) {
+        let stage = self.jobs.get(index).stage;
+        // A ready job that was armed has its due time in what is armed: keep it.
+        let due = self.due(index);
+        let (queue_ref, jobs, timers, chunks) = self.parts(queue);
+        if timers.is_armed(index) {
+            queue_ref.wheel(stage).cancel(timers, index);
+        }
+        match stage {
+            JobStage::Ready => {
+                queue_ref.ready.remove(jobs, chunks, index);
+                timers.set_due(index, due);
+            }
+            JobStage::Dead => {
+                let spot = std::mem::take(&mut jobs.get_mut(index).spot);
+                let place = crate::wheel::list::Place::from_number(spot)
+                    .expect("a dead job stands among the dead");
+                queue_ref.dead.remove(chunks, place, index, |key, place| {
+                    jobs.get_mut(key).spot = place.number();
+                });
+                jobs.history_mut(index).0.death = None;
+            }
+            JobStage::Window => queue_ref.windows -= 1,
+            JobStage::Leased => {
+                let begun = self.jobs.history(index).map_or(Micros(0), |history| history.begun);
+                self.ages.end(begun);
+            }
+            _ => {}
+        }
+        self.count(queue, stage, index, -1);
+    }
+
+    /// The same for a job that is not needed any more.
+    pub(super) fn drop_job(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        window_end: Millis,
+        at: Millis,
+    ) {
+        let (job, _) = self.end(queue, index, window_end, at);
+        self.jobs.discard(job);
+    }
+
+    /// The job is gone; its id stays taken until `window_end`, unless that is 0. The caller discards its id and body.
+    #[must_use]
+    pub(super) fn end(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        window_end: Millis,
+        at: Millis,
+    ) -> (Job, Option<History>) {
+        self.detach(queue, index);
+        if window_end.0 == 0 {
+            self.unindex_job(queue, index);
+            let (job, history) = self.jobs.take(index);
+            self.uncount_bytes(queue, Footprint::of(&job, history.as_ref()));
+            self.policies.release(job.policy());
+            return (job, history);
+        }
+        let sequence = self.queue(queue).sequence;
+        let history = self.jobs.forget_history(index);
+        let id = self.jobs.id(index).to_vec();
+        let mut window = self.jobs.make(&id, &[], self.jobs.get(index).policy());
+        let job = self.jobs.get_mut(index);
+        (window.stage, window.hash, window.order) = (JobStage::Window, job.hash, sequence);
+        let job = std::mem::replace(job, window);
+        self.uncount_bytes(queue, Footprint::of(&job, history.as_ref()));
+        self.count_bytes(queue, Footprint::of(self.jobs.get(index), None));
+        self.queue_mut(queue).windows += 1;
+        self.count(queue, JobStage::Window, index, 1);
+        self.arm(queue, JobStage::Window, index, window_end, at);
+        (job, history)
+    }
+
+    /// A job has come to a stage or leaves it.
+    pub(super) fn count(&mut self, queue: QueueNo, stage: JobStage, index: JobIndex, by: i64) {
+        let footprint = Footprint::of(self.jobs.get(index), self.jobs.history(index));
+        let footprints = &mut self.queue_mut(queue).footprints;
+        if by > 0 {
+            footprints.of(stage).add(footprint);
+        } else {
+            footprints.of(stage).remove(footprint);
+        }
+        let Some(state) = stage.state() else { return self.recount_spare(queue) };
+        let queue_ref = self.queue_mut(queue);
+        let add = |count: &mut u64| {
+            *count = count.checked_add_signed(by).expect("counts are never negative");
+        };
+        let existed = queue_ref.exists();
+        add(&mut queue_ref.counts[state as usize]);
+        add(&mut queue_ref.jobs);
+        let (exists, db) = (queue_ref.exists(), queue_ref.db);
+        let database = self.database_mut(db);
+        if existed != exists {
+            add(&mut database.existing);
+        }
+        add(&mut database.counts[state as usize]);
+        if existed != exists {
+            self.recount_spare(queue);
+        }
+        // There may be room for an occurrence now.
+        if by < 0 && self.queue(queue).schedules.is_some() {
+            self.release_schedules(queue);
+        }
+    }
+
+    pub(super) fn count_bytes(&mut self, queue: QueueNo, footprint: Footprint) {
+        let queue_ref = self.queue_mut(queue);
+        queue_ref.bytes += footprint.bytes;
+        queue_ref.image_bytes += footprint.image_bytes;
+        self.databases[place_of(queue).0].image_bytes += footprint.image_bytes;
+        self.bytes += footprint.bytes;
+        self.job_bytes += footprint.bytes;
+    }
+
+    pub(super) fn uncount_bytes(&mut self, queue: QueueNo, footprint: Footprint) {
+        let queue_ref = self.queue_mut(queue);
+        queue_ref.bytes -= footprint.bytes;
+        queue_ref.image_bytes -= footprint.image_bytes;
+        self.databases[place_of(queue).0].image_bytes -= footprint.image_bytes;
+        self.bytes -= footprint.bytes;
+        self.job_bytes -= footprint.bytes;
+    }
+}

@@ -1,6 +1,0 @@
-//! What is counted and told for others. Decides nothing.
-
-pub(super) mod events;
-pub mod histogram;
-pub mod survey;
-pub mod tally;

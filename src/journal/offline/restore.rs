@@ -1,0 +1,116 @@
+//! A journal that begins with what another folder holds: a backup, or the journal of a node that was the last of its cluster.
+//!
+//! A backup is older than the world. Jobs that were done since are there again; and a job that was leased then may have been
+//! leased again since. So no token from before is taken any more, and new ones begin above all that can have been handed
+//! out: [`Engine::void_tokens`].
+
+use crate::engine::model::token::floor_at;
+use crate::engine::{Engine, Settings};
+use crate::ids::Index;
+use crate::journal::error::JournalError;
+use crate::journal::offline::new_cluster::{self, Founder, OPTIONS, Refounded};
+use crate::journal::record::raft_state::{LogIdentity, Members};
+use crate::journal::recovery::{Progress, Recovered, Replay, load_newest, recover};
+use crate::journal::storage::Storage;
+use crate::limits::RESTORED_TOKENS_MS;
+use crate::time::Micros;
+use std::io;
+use std::sync::Arc;
+
+/// The verified content of a folder.
+#[derive(Debug)]
+pub struct HeldFolder {
+    engine: Engine,
+    at: Replay,
+}
+
+impl HeldFolder {
+    /// The newest batch.
+    pub fn index(&self) -> Index {
+        self.at.index
+    }
+
+    /// Its instant.
+    pub fn now(&self) -> Micros {
+        self.at.now
+    }
+
+    /// Jobs by state (delayed, ready, leased, dead).
+    pub fn jobs(&self) -> [u64; 4] {
+        self.engine.job_counts()
+    }
+
+    /// Queues that exist.
+    pub fn queues(&self) -> u64 {
+        self.engine.queue_counts().iter().sum()
+    }
+
+    /// The digest of the state; for tests and for comparing.
+    pub fn digest(&self) -> u64 {
+        self.engine.digest()
+    }
+
+    /// The state is restored at `wall`: no token from before is taken any more. They go on a day above the clock, as the
+    /// machines that handed out those since may have been ahead of this one.
+    pub fn void_tokens(&mut self, wall: Micros) {
+        let newest = self.at.now.max(wall).floor();
+        self.engine.void_tokens(self.at.now, floor_at(newest.0.saturating_add(RESTORED_TOKENS_MS)));
+    }
+}
+
+/// Reads the base of a backup to its end.
+///
+/// # Errors
+/// It does not exist, or is damaged: where.
+pub fn read_backup<S: Storage>(
+    storage: &S,
+    name: &str,
+    progress: &Progress,
+) -> Result<HeldFolder, JournalError> {
+    let (engine, at, base) = load_newest(storage, Settings::default(), progress)?;
+    if base.is_none() {
+        let source = io::Error::new(io::ErrorKind::NotFound, "there is no complete backup in it");
+        return Err(JournalError::io(name, "restore")(source));
+    }
+    Ok(HeldFolder { engine, at })
+}
+
+/// A node's journal: its identity, and the members as it knew them.
+#[derive(Debug)]
+pub struct OfNode {
+    pub held: HeldFolder,
+    pub identity: LogIdentity,
+    pub members: Option<Members>,
+    /// Batches at the end that were not known to be committed, and are kept.
+    pub uncommitted: u64,
+}
+
+/// Reads the journal of a node to its end, as a start does: a torn tail is cut.
+///
+/// # Errors
+/// A journal that a start would refuse.
+pub fn read_node<S: Storage>(storage: &Arc<S>) -> Result<OfNode, JournalError> {
+    let new_cluster::HeldJournal { engine, log, at, uncommitted } = new_cluster::hold(storage)?;
+    let (identity, members) = (log.state().identity, log.members().cloned());
+    Ok(OfNode { held: HeldFolder { engine, at }, identity, members, uncommitted })
+}
+
+/// Makes a journal of it in an empty folder, durably: that of a standalone server, or of the founder of a cluster.
+///
+/// # Errors
+/// The disk fails or is full, or there is a journal already.
+pub fn begin<S: Storage>(
+    storage: &Arc<S>,
+    held: HeldFolder,
+    founder: Option<Founder>,
+) -> Result<Refounded, JournalError> {
+    let recovered = recover(storage, OPTIONS, Settings::default(), &Progress::default())?;
+    let Recovered { log, index, .. } = recovered;
+    if index > Index(0) || log.bounds().1 > Index(0) {
+        let source = io::Error::new(io::ErrorKind::AlreadyExists, "it has batches");
+        return Err(JournalError::io("the journal", "write to")(source));
+    }
+    let HeldFolder { mut engine, at } = held;
+    engine.forget_leading();
+    new_cluster::begin(storage, log, engine, at, founder)
+}
