@@ -43,7 +43,7 @@ os.environ.update(
     UV_NO_INDEX="1",
     UV_FIND_LINKS="/dist,/wheels",
     UV_PYTHON_DOWNLOADS="never",
-    PIPX_HOME="/root/pipx",
+    PIPX_HOME=os.path.expanduser("~/pipx"),
     npm_config_registry=registry.serve(sorted(Path("/dist").glob("*.tgz"))),
     npm_config_update_notifier="false",
     npm_config_fund="false",

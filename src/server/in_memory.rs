@@ -28,7 +28,7 @@ use crate::server::core::Core;
 use crate::server::durability::Journaling;
 use crate::server::durability::commit::by_hand::ByHand;
 use crate::server::durability::commit::replicated::Own;
-use crate::server::durability::loading::{BoxedLoaded, Loading};
+use crate::server::durability::loading::{Loaded, Loading};
 use crate::server::durability::node::{by_hand, reader};
 use crate::server::durability::running::RunningJournal;
 use crate::server::observe::logs::LogLevel;
@@ -88,7 +88,7 @@ struct JournalReading {
     progress: Arc<Progress>,
     then: Journaling,
     /// Nothing is sent, but the loading would notice its end.
-    _sender: Sender<BoxedLoaded>,
+    _sender: Sender<Loaded>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

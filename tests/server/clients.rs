@@ -51,18 +51,8 @@ fn silent_peers_are_probed() {
         let server = Running::start(&[("tcp-keepalive", seconds)]);
         let mut client = server.connect();
         assert_eq!(client.line_of("PING"), "+PONG");
-        let (local, peer) = (server.address.port(), client.stream.local_addr().unwrap().port());
-        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-        let of_server = |line: &&str| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let ends = |at: usize, port: u16| {
-                fields.get(at).is_some_and(|field| field.ends_with(&format!(":{port:04X}")))
-            };
-            ends(1, local) && ends(2, peer)
-        };
-        let line = table.lines().find(of_server).expect("the connection");
-        let shown = line.split_whitespace().nth(5).unwrap();
-        assert!(shown.starts_with(timer), "tcp-keepalive {seconds}: {line}");
+        let words = server.in_kernel(client.stream.local_addr().unwrap().port()).unwrap();
+        assert!(words[5].starts_with(timer), "tcp-keepalive {seconds}: {words:?}");
     }
 }
 

@@ -151,6 +151,28 @@ fn whoever_seeks_a_leader_where_none_is_known_is_closed() {
     assert!(producer.is_closed() && !reader.is_closed());
 }
 
+/// Raft reports nothing new as long as nothing changes: what is shown grows all the same, and ends at once.
+#[test]
+fn how_long_no_leader_has_been_known_is_shown_as_it_grows() {
+    let mut server = server();
+    let shown = |server: &mut InMemory| -> i64 {
+        let watcher = server.connect();
+        let info = say(server, &watcher, "INFO raft");
+        let value = info.split("raft_leaderless_ms:").nth(1).unwrap().lines().next().unwrap();
+        value.parse().unwrap()
+    };
+    let view = || ClusterView { leaderless_us: None, ..view_of("lost").unwrap() };
+    server.join(Role::Follower { leader: None }, true, view());
+    for seconds in 1..=5 {
+        pass(&mut server, 1_000_000);
+        let shown = shown(&mut server);
+        let least = (seconds - 1) * 1_000;
+        assert!((least..=least + 1_000).contains(&shown), "after {seconds} s: {shown} ms");
+    }
+    server.join(Role::Follower { leader: Some(2) }, true, view_of("follower").unwrap());
+    assert_eq!(shown(&mut server), -1);
+}
+
 #[test]
 fn probes_say_who_leads_and_who_answers_reads() {
     let mut server = server();

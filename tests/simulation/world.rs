@@ -554,8 +554,7 @@ impl World {
         self.tables = [self.tables[0]; 2];
         self.give_tables();
         // Nor is when an occurrence is tried again for which there was no memory, or how much is still to be freed when
-        // totals have to go.
-        self.engine.settings_mut().memory_bytes_max = 0;
+        // totals have to go: the engine's limit went as it settled.
         self.replica.settings_mut().memory_bytes_max = 0;
         if self.workload.options.weights[Op::Schedule as usize] > 0 {
             self.now = Micros(self.now.0 + 1_000_000);

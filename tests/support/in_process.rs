@@ -44,6 +44,18 @@ impl Running {
         }
     }
 
+    /// The words of the kernel's line on this end of a client's connection, as `/proc/net/tcp` shows them: 1 and 2 are the
+    /// ends, 3 the state, 5 the timer.
+    pub fn in_kernel(&self, client_port: u16) -> Option<Vec<String>> {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let end = |port: u16| format!(":{port:04X}");
+        let (own, other) = (end(self.address.port()), end(client_port));
+        let lines = table.lines().skip(1);
+        let mut lines =
+            lines.map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        lines.find(|words| words[1].ends_with(&own) && words[2].ends_with(&other))
+    }
+
     /// A client that waited has gone: that is noticed at once, or as all clients are looked at once a second.
     pub fn notices_the_end(&self) {
         let (machine, start) = (Machine::watch(), Instant::now());

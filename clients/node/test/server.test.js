@@ -188,6 +188,14 @@ describe('the command delayd', { timeout: 2 * PATIENCE_MS }, () => {
     await until(() => /stopped/.test(log), log);
   });
 
+  it('passes SIGHUP on', async () => {
+    const listens = file('listens', "#!/bin/sh\ntrap 'exit 3' HUP\necho ready\nwhile :; do sleep 0.05; done\n", 0o755);
+    const wrapper = spawn(process.execPath, [WRAPPER], { env: { ...process.env, DELAYD_BINARY: listens }, stdio: ['ignore', 'pipe', 'inherit'] });
+    await once(wrapper.stdout, 'data');
+    wrapper.kill('SIGHUP');
+    assert.deepEqual(await once(wrapper, 'exit'), [3, null]);
+  });
+
   it('passes a signal on that comes as soon as the program runs', async () => {
     const early = file('early', "#!/bin/sh\ntrap 'exit 3' HUP\nkill -HUP $PPID\nwhile :; do sleep 0.05; done\n", 0o755);
     // One in three came before a wrapper that listened for signals only after it had started the program.

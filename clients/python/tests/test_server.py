@@ -16,7 +16,7 @@ from delayd.server import NotStarted, Server
 
 PATIENCE_S = 60
 
-# A shell that starts something in the background has it ignore SIGINT, and so does whatever that starts: here it counts.
+# What a shell starts in the background ignores SIGINT, and so does whatever that starts in turn: here it has to count.
 STARTER = """
 import signal, sys
 from delayd.server import Server

@@ -49,10 +49,10 @@ impl Step<'_, '_> {
 
     pub fn rename(&mut self, db: Db, from: &[u8], name: &[u8], only_new: bool) -> Outcome {
         let exists = |step: &Self, number: &QueueNo| step.store.queue(*number).exists();
-        // This one first: a client that waits for its jobs may take the last one of the other.
+        // Sweep this one first: a client that waits for its jobs may take the last one of `from`.
         self.queue(QueueName { db, name });
         let queue = self.queue(QueueName { db, name: from });
-        // Or, as the other way round, make it by moving a job there.
+        // Look only now: a client that waits for a job of `from` may just have made this queue by moving it here.
         let over = self.store.queue_no(db, name);
         let Some(queue) = queue.filter(|number| exists(self, number)) else {
             return self.refuse(&Error::text("ERR no such key"));

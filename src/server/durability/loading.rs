@@ -16,19 +16,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The result.
-pub type Loaded<T = Recovered<Disk>> = Result<T, JournalError>;
-
-/// The result as it is handed on. Every turn asks for it: with an engine by value each answer of *nothing yet*, and of
-/// *nothing is loaded* for as long as the server runs, copied 41 KB.
-pub type BoxedLoaded<T = Recovered<Disk>> = Result<Box<T>, JournalError>;
+/// The result. Every turn asks for it: with an engine by value each answer of *nothing yet*, and of *nothing is loaded*
+/// for as long as the server runs, copied 41 KB.
+pub type Loaded<T = Recovered<Disk>> = Result<Box<T>, JournalError>;
 
 /// A journal being loaded: at a start to continue it, and on a node whose engine has lost facts, to get an engine
 /// without them.
 #[derive(Debug)]
 pub struct Loading<T = Recovered<Disk>> {
     progress: Arc<Progress>,
-    loaded: Receiver<BoxedLoaded<T>>,
+    loaded: Receiver<Loaded<T>>,
     thread: Option<JoinHandle<()>>,
     /// When it began; monotonic, µs.
     pub began_us: u64,
@@ -49,7 +46,7 @@ impl<T: Send + 'static> Loading<T> {
         // An engine is passed by value: in a build without optimizations some 2 MB of it were on the stack at once.
         let thread = thread.stack_size(RECOVERY_STACK_BYTES);
         let thread = thread.spawn(move || {
-            let loaded = load(&shown).map(Box::new);
+            let loaded = load(&shown);
             // The server may have stopped meanwhile.
             let _ = sender.send(loaded);
             notifier.notify();
@@ -64,25 +61,25 @@ impl<T: Send + 'static> Loading<T> {
         began_us: u64,
     ) -> Loading<T> {
         let (loading, sender) = Loading::by_hand(Arc::default(), began_us);
-        let _ = sender.send(load(&loading.progress).map(Box::new));
+        let _ = sender.send(load(&loading.progress));
         notifier.notify();
         loading
     }
 
     /// The caller reports the progress.
-    pub fn by_hand(progress: Arc<Progress>, began_us: u64) -> (Loading<T>, Sender<BoxedLoaded<T>>) {
+    pub fn by_hand(progress: Arc<Progress>, began_us: u64) -> (Loading<T>, Sender<Loaded<T>>) {
         let (sender, loaded) = channel();
         let logged_us = began_us;
         (Loading { progress, loaded, thread: None, began_us, logged_us }, sender)
     }
 
     /// Waits a moment for a small journal.
-    pub fn wait(&self) -> Option<BoxedLoaded<T>> {
+    pub fn wait(&self) -> Option<Loaded<T>> {
         self.received(self.loaded.recv_timeout(LOADED_AT_ONCE))
     }
 
     /// The journal, if it has been loaded.
-    pub fn loaded(&self) -> Option<BoxedLoaded<T>> {
+    pub fn loaded(&self) -> Option<Loaded<T>> {
         self.received(self.loaded.recv_timeout(Duration::ZERO))
     }
 
@@ -115,10 +112,7 @@ impl<T: Send + 'static> Loading<T> {
         }
     }
 
-    fn received(
-        &self,
-        received: Result<BoxedLoaded<T>, RecvTimeoutError>,
-    ) -> Option<BoxedLoaded<T>> {
+    fn received(&self, received: Result<Loaded<T>, RecvTimeoutError>) -> Option<Loaded<T>> {
         match received {
             Ok(loaded) => Some(loaded),
             Err(RecvTimeoutError::Timeout) => None,

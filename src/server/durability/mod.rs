@@ -120,7 +120,7 @@ impl Durability {
                 true => hash_seed(&disk, options)?.unwrap_or(drawn),
                 false => hash_key(&*disk, drawn)?,
             };
-            recover(&disk, options, Settings { hash_seed, ..settings }, progress)
+            recover(&disk, options, Settings { hash_seed, ..settings }, progress).map(Box::new)
         };
         let loading = Loading::begin(load, notifier, clock.timer.mono_us())?;
         let loaded = loading.wait();

@@ -143,7 +143,8 @@ pub fn reader<S: Storage + 'static>(storage: Arc<S>, view: LogView<S>) -> Engine
     Arc::new(move |up_to, settings, progress: &Progress| {
         let (engine, replay, base) = recover_beside(&*storage, &view, up_to, settings, progress)?;
         let Replay { index, epoch, first, now } = replay;
-        Ok(Reloaded { engine, position: position(index, epoch, first), last: now, base })
+        let position = position(index, epoch, first);
+        Ok(Box::new(Reloaded { engine, position, last: now, base }))
     })
 }
 

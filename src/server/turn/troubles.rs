@@ -58,6 +58,7 @@ impl Troubles {
 impl Turns {
     /// Each second.
     pub(super) fn look_at_troubles(&mut self) {
+        self.show_leaderless();
         self.log_leaderless();
         self.log_sick();
         let now_us = self.core.clock.mono_us;
@@ -89,6 +90,13 @@ impl Turns {
         let stuck_us =
             self.core.durability.stuck_us().filter(|_| self.troubles.let_go_us.is_none());
         stuck_us.unwrap_or(u64::MAX)
+    }
+
+    /// Raft reports nothing while nothing changes: INFO would stand at what a node that lost its majority knew then, and
+    /// below what its log says.
+    pub(super) fn show_leaderless(&mut self) {
+        let for_us = self.troubles.leaderless_us(self.core.clock.mono_us);
+        self.core.view.iter_mut().for_each(|view| view.leaderless_us = for_us);
     }
 
     fn log_leaderless(&mut self) {
