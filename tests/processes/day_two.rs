@@ -1,10 +1,10 @@
 //! *Day two* of docs/cluster.md, each step as it is written there: the commands are read from the page and run by bash. Only
 //! the ports are others, and `redis-cli` is one of a few lines, where there may be none.
 
-use crate::support::http::free_port;
+use crate::support::http::free_pair;
+use crate::support::patience::limit;
 use crate::support::program::Folder;
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -123,9 +123,10 @@ impl Shell {
             script = script.replace(&port.to_string(), &format!("<client {at}>"));
         }
         for at in 0..5 {
-            let port = free_pair();
-            script = script.replace(&format!("<peer {at}>"), &(port + 10_000).to_string());
-            script = script.replace(&format!("<client {at}>"), &port.to_string());
+            // `cluster-port` is not said on the page.
+            let (client, peer) = free_pair(10_000);
+            script = script.replace(&format!("<peer {at}>"), &peer.to_string());
+            script = script.replace(&format!("<client {at}>"), &client.to_string());
         }
         let path = format!("{}/bin:{}", self.folder.text(), std::env::var("PATH").unwrap());
         let file = self.folder.0.join("script");
@@ -133,7 +134,7 @@ impl Shell {
         let log = fs::File::create(self.folder.0.join("log")).unwrap();
         let mut command = Command::new("timeout");
         command
-            .args(["--kill-after=5", "120", "bash", "-eu"])
+            .args(["--kill-after=5", &(2 * limit().as_secs()).to_string(), "bash", "-eu"])
             .arg(&file)
             .current_dir(&self.folder.0);
         command.env("PATH", path).stdin(Stdio::null()).stderr(log);
@@ -142,16 +143,6 @@ impl Shell {
         let log = tail(&self.folder.0.join("log"));
         assert!(output.status.success(), "{}\n{printed}\n--- stderr:\n{log}", output.status);
         printed
-    }
-}
-
-/// A port for clients, with that for peers beyond it: `cluster-port` is not said on the page.
-fn free_pair() -> u16 {
-    loop {
-        let port = free_port();
-        if port < u16::MAX - 10_000 && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok() {
-            return port;
-        }
     }
 }
 

@@ -15,6 +15,9 @@ const QUEUE: &str = "counted";
 /// What a follower says of its leader is in whole seconds. It applies what it has heard within one more, on two cores
 /// that three nodes and some twenty clients share.
 const SLACK_US: u64 = 2_000_000;
+/// A follower that has heard nobody yet does not say how old it is: it shows jobs only when it has, at most four election
+/// timeouts of 300 ms ago.
+const UNHEARD_S: u64 = 1;
 
 /// A number that was written, once that was answered.
 #[derive(Clone, Copy, Debug)]
@@ -100,9 +103,11 @@ fn read(
             // One that stands still is waited for: what it shows as it goes on may be old.
             let mut wire = Wire::connect_for(addresses[node], seconds(2)).ok()?;
             // Before the number: what is said of the leader is no younger than that.
-            let heard = wire.try_ask("INFO replication").ok()?;
-            let heard_s = field(&heard, "master_last_io_seconds_ago");
-            Some((number(&mut wire)?, heard_s))
+            let heard_s = heard(&mut wire)?;
+            let number = number(&mut wire)?;
+            // It led, and leads: in between it may have become a follower.
+            let leads = heard_s.is_none() && heard(&mut wire)?.is_none();
+            Some((number, (!leads).then(|| heard_s.unwrap_or(UNHEARD_S))))
         };
         let Some((number, heard_s)) = look() else { continue };
         let then = finder.find().and_then(|mut wire| self::number(&mut wire));
@@ -124,9 +129,16 @@ fn number(wire: &mut Wire) -> Option<u64> {
     }
 }
 
-fn field(info: &Reply, name: &str) -> Option<u64> {
+/// What a node says of its leader: how many seconds ago it heard it; nothing if it leads itself.
+fn heard(wire: &mut Wire) -> Option<Option<u64>> {
+    let info = wire.try_ask("INFO replication").ok()?;
     let Reply::Bulk(_) = info else { return None };
-    info.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?.parse().ok()
+    let text = info.text();
+    let field = |name| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    if field("role")? == "master" {
+        return Some(None);
+    }
+    Some(Some(field("master_last_io_seconds_ago")?.parse().unwrap_or(UNHEARD_S)))
 }
 
 fn check(writes: &[Written], reads: &[Read]) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! A small machine: little memory, few files. What is kept for comfort keeps no job out, and most files are for clients.
 
+use crate::support::http::free_port;
 use crate::support::program::{Folder, Program, Reply, Wire};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -151,8 +152,4 @@ fn queues_that_hold_nothing_refuse_no_job() {
     let mut wire = program.connect_loaded();
     assert_eq!(wire.ask("DELAY.LEN work"), Reply::Number((jobs / 100 * 100) as i64));
     program.stop();
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

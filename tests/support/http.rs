@@ -18,22 +18,33 @@ pub struct Answer {
 /// listener of the same port on another address of the loopback, which every other test program would need, too.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    static HELD: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
     let begin = std::process::id().wrapping_mul(97);
     let mut ports = (0..PORTS).map(|_| {
         let next = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
         FIRST_PORT + (next % PORTS) as u16
     });
-    let is_free = |port: &u16| {
-        let Ok(held) = TcpListener::bind(("127.0.0.2", *port)) else { return false };
-        // Another program may have it.
-        let is_free = TcpListener::bind(("127.0.0.1", *port)).is_ok();
-        if is_free {
-            HELD.lock().unwrap().push(held);
+    ports.find(|port| hold(*port)).expect("one of 12,000 ports is free")
+}
+
+/// Two of them, the second one `beyond` the first.
+pub fn free_pair(beyond: u16) -> (u16, u16) {
+    loop {
+        let second = free_port();
+        if hold(second - beyond) {
+            return (second - beyond, second);
         }
-        is_free
-    };
-    ports.find(is_free).expect("one of 12,000 ports is free")
+    }
+}
+
+fn hold(port: u16) -> bool {
+    static HELD: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
+    let Ok(held) = TcpListener::bind(("127.0.0.2", port)) else { return false };
+    // Another program may have it.
+    let is_free = TcpListener::bind(("127.0.0.1", port)).is_ok();
+    if is_free {
+        HELD.lock().unwrap().push(held);
+    }
+    is_free
 }
 
 const FIRST_PORT: u16 = 20_000;

@@ -262,7 +262,10 @@ struct Server {
 
 impl Server {
     fn start(binary: &str) -> Server {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // Beyond those of the other clients' servers, and below those that connections are given: it is still free when
+        // the server starts again.
+        let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        let port = (32_000..32_768).find(is_free).expect("a free port");
         Server { binary: binary.to_owned(), port, child: Server::spawn(binary, port) }
     }
 
