@@ -7,7 +7,6 @@ use crate::support::http::free_port;
 pub use crate::support::patience::until as wait_until;
 use crate::support::patience::{limit, seconds};
 use crate::support::program::{Folder, Program, Reply, Wire};
-use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -164,11 +163,11 @@ impl Trio {
 
     /// Stands still until [`go_on`](Trio::go_on).
     pub fn pause(&self, node: usize) {
-        self.program(node).signal(Signal::STOP);
+        self.program(node).pause();
     }
 
     pub fn go_on(&self, node: usize) {
-        self.program(node).signal(Signal::CONT);
+        self.program(node).go_on();
     }
 
     /// A connection to a node.

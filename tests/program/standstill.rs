@@ -2,15 +2,10 @@
 
 use crate::support::patience::{pass, until};
 use crate::support::program::{Folder, Program, Reply, Wire, wall_ms};
-use rustix::process::{Pid, Signal, kill_process};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const WORKERS: usize = 48;
-
-fn signal(program: &Program, signal: Signal) {
-    kill_process(Pid::from_raw(program.pid() as i32).unwrap(), signal).unwrap();
-}
 
 /// One that has a job, for 2 s: until then all have one and the process is stopped.
 struct Worker {
@@ -45,7 +40,7 @@ fn pass_until(end_ms: u64) {
 
 /// The process is stopped until all leases have ended by 200 ms, and `answer` is sent meanwhile.
 fn stop(program: &Program, workers: &mut [Worker], answer: impl Fn(&Worker) -> String) {
-    signal(program, Signal::STOP);
+    program.pause();
     for worker in &mut *workers {
         let line = answer(worker);
         worker.wire.push_line(&line);
@@ -53,7 +48,7 @@ fn stop(program: &Program, workers: &mut [Worker], answer: impl Fn(&Worker) -> S
     }
     let end_ms = workers.iter().map(|worker| worker.lease_end_ms).max().unwrap() + 200;
     pass_until(end_ms);
-    signal(program, Signal::CONT);
+    program.go_on();
 }
 
 #[test]
@@ -128,11 +123,11 @@ fn what_was_cancelled_or_moved_in_time_is_not_handed_to_who_waits() {
         other.wait_for("blocked_clients", |clients| clients == "1");
         let due_ms = wall_ms() + 2_000;
         owner.ask(&format!("DELAY.ADD q @{due_ms} body ID timer"));
-        signal(&program, Signal::STOP);
+        program.pause();
         owner.push_line(ask);
         owner.flush().unwrap();
         pass_until(due_ms + 200);
-        signal(&program, Signal::CONT);
+        program.go_on();
         let said = owner.read().unwrap();
         assert!(said == Reply::Number(1) || said.text() == "ready", "{ask}: {said:?}");
         // Who waits is served as ever from here on.
@@ -170,10 +165,10 @@ fn waiters_are_served_though_somebody_sends_without_end() {
             answered.load(Ordering::Relaxed)
         });
         until("it sends", || (answered.load(Ordering::Relaxed) > 0).then_some(()));
-        signal(program, Signal::STOP);
+        program.pause();
         pass_until(due_ms + 200);
         let before = answered.load(Ordering::Relaxed);
-        signal(program, Signal::CONT);
+        program.go_on();
         assert!(names(&waiter.read().unwrap(), "timer"));
         let more = sender.join().unwrap() - before;
         println!("served after {more} commands");

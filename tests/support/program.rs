@@ -1,7 +1,7 @@
 //! The real program as a child process, on a folder of its own, and clients that read whole replies.
 //! Nothing here outlives the test: not the process, not the folder.
 
-use crate::support::patience::limit;
+use crate::support::patience::{limit, until};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -188,6 +188,26 @@ impl Program {
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Stops it; when this returns it does nothing more. The signal alone says nothing of that: on a busy machine the
+    /// thread that is to take it waits for a core, and the others run on until then.
+    pub fn pause(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        until("all threads have stopped", || self.has_stopped().then_some(()));
+    }
+
+    pub fn go_on(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    fn has_stopped(&self) -> bool {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let tasks = std::fs::read_dir(tasks).into_iter().flatten().flatten();
+        let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+        // The state follows the name, which is in parentheses.
+        let mut states = stats.filter_map(|stat| stat.rsplit_once(") ")?.1.chars().next());
+        states.all(|state| "TtZX".contains(state))
     }
 
     fn wait(&mut self) -> ExitStatus {

@@ -20,6 +20,7 @@ PLACES = 4
 
 def work(body, job):
     ledger, pace = Ledger(os.environ["SINK_LEDGER"]), float(os.environ["SINK_PACE_MS"])
+    ledger.write("begun", job.id)
     time.sleep(random.uniform(0, pace / 1000))
     ledger.write("done", job.id, job.attempt)
 

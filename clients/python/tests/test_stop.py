@@ -82,7 +82,9 @@ def test_sigterm_before_the_server_was_reached(tmp_path):
 def test_a_job_that_outlasts_the_grace_of_a_thread_is_left_and_the_status_says_so(tmp_path):
     with Server() as server:
         Delayd(server.url).add("sink", 1)
-        process = worker_process("sink.py", server.url, Ledger(tmp_path / "l").path, "threads", 1e6, SINK_GRACE="200ms")
-        until(lambda: server.stats("sink")["leased"] == 1)
+        ledger = Ledger(tmp_path / "ledger")
+        process = worker_process("sink.py", server.url, ledger.path, "threads", 1e6, SINK_GRACE="200ms")
+        # A job that is leased and not begun is given back.
+        until(lambda: any(row[0] == "begun" for row in ledger.rows()))
         assert end(process) == 1, output(process)
         assert "is still running" in output(process)

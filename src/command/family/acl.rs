@@ -143,7 +143,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
         .reply("Simple string: `OK`. An error that names the first wrong rule; nothing has changed then.")
         .notes(RULES)
         .example(&[
-            ("ACL SETUSER worker on >secret ~mail* +@delay -@admin", "OK"),
+            ("ACL SETUSER worker on >secret ~mail* +@delay", "OK"),
             (
                 "ACL DRYRUN worker DELAY.LEN orders",
                 "\"User worker has no permissions to access the 'orders' key\"",

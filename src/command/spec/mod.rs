@@ -285,7 +285,8 @@ impl CommandSpec {
                 all.push(word);
             }
         };
-        add(self.group == Group::Delay, "delay");
+        // What changes the cluster is no worker's, whose right this is.
+        add(self.group == Group::Delay && !self.has(Flag::Admin), "delay");
         add(self.group == Group::List, "list");
         add(self.group == Group::Connection, "connection");
         add(self.group == Group::Transactions, "transaction");

@@ -99,6 +99,7 @@ impl Loop {
         self.turns.end_bound()?;
         self.hand_over().await?;
         self.turns.core.durability.close()?;
+        self.turns.log_left_out();
         drop(std::mem::take(&mut self.beside));
         tracing::info!("stopped");
         Ok(())

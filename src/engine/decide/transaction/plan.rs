@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use ahash::RandomState;
 
+use crate::engine::decide::transaction::Needs;
 use crate::engine::decide::transaction::account::{Account, DELIVERED_BYTES, EXPIRED_MAX};
-use crate::engine::decide::transaction::needs::Needs;
 use crate::engine::journal_room::Bound;
 use crate::engine::model::queue_settings::{Pause, QueueSettings};
 use crate::engine::model::request::{
