@@ -9,6 +9,7 @@
 use crate::processes::calls::{Answer, At, Finder};
 use crate::support::patience::pass;
 use crate::support::program::{Reply, Wire};
+use delayd::limits::SYNC_US_MAX;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, HashSet};
@@ -220,9 +221,20 @@ fn is_popped(reply: &Reply, body: u64) -> bool {
     matches!(reply, Reply::Array(parts) if parts[2].text() == body.to_string())
 }
 
+/// Whether a take may have found the job held back: while a sync takes longer than a second no job is handed out, and
+/// who does not wait is told nil. Then a call that waits for that sync takes as long.
+fn may_be_held(step: &Step, steps: &[Step]) -> bool {
+    let is_slow = |other: &Step| other.end.us - other.begin.us > SYNC_US_MAX;
+    let is_near =
+        |other: &Step| other.begin.us <= step.end.us && step.begin.us <= other.end.us + SYNC_US_MAX;
+    let takes = matches!(step.op, Op::Reserve | Op::Pop) && step.told == Some(Reply::Nil);
+    takes && steps.iter().any(|other| is_slow(other) && is_near(other))
+}
+
 /// Whether there is such an order. Calls that were not answered and change nothing are left out by the caller.
 fn is_linearizable(steps: &[Step]) -> bool {
     assert!(steps.len() <= 64, "a bit each");
+    let held: Vec<bool> = steps.iter().map(|step| may_be_held(step, steps)).collect();
     let mut tried: HashSet<(u64, State)> = HashSet::new();
     let mut open = vec![(0_u64, None)];
     while let Some((done, state)) = open.pop() {
@@ -235,9 +247,10 @@ fn is_linearizable(steps: &[Step]) -> bool {
         let Some(first_end) = told().map(|at| steps[at].end).min() else { return true };
         for at in left().filter(|at| steps[*at].begin <= first_end) {
             let step = &steps[at];
-            if let Some(after) = step.op.happen(state, step.told.as_ref()) {
-                open.push((done | 1 << at, after));
-            }
+            let after = step.op.happen(state, step.told.as_ref());
+            let stays = held[at].then_some(state);
+            let states = after.into_iter().chain(stays);
+            open.extend(states.map(|after| (done | 1 << at, after)));
         }
     }
     false
@@ -397,7 +410,15 @@ mod tests {
                 step(11, 12, Op::Cancel, bulk("delayed")),
             ],
         ];
-        for steps in fine {
+        // The disk stands still for a while: nothing is handed out, which a call that waits for it shows.
+        let (slow, soon) = (5 + SYNC_US_MAX, 6 + SYNC_US_MAX);
+        let held = vec![
+            added(),
+            step(3, slow, Op::Reschedule { is_far: false }, Reply::Number(1)),
+            step(soon, soon + 1, Op::Reserve, Reply::Nil),
+            step(soon + 2, soon + 3, Op::Reserve, taken("9")),
+        ];
+        for steps in fine.into_iter().chain([held]) {
             assert!(is_linearizable(&steps), "{steps:#?}");
         }
     }
@@ -415,6 +436,8 @@ mod tests {
                 step(2, 3, Op::Get, got("5", "ready")),
                 step(4, 5, Op::Get, Reply::Nil),
             ],
+            // A job that is ready, and nothing stands still.
+            vec![added(), step(3, 4, Op::Reserve, Reply::Nil)],
             // A lost cancel, a lost acknowledgement, two of one.
             vec![
                 added(),

@@ -63,6 +63,7 @@ export function asDelaydError(error) {
 // The server refused the command and will accept it later: it is loading, is not the leader, has no majority, or is out of room.
 const PASSING = new Set(['CONNECTION', 'LOADING', 'READONLY', 'MASTERDOWN', 'TRYAGAIN', 'BUSY', 'UNBLOCKED']);
 const OUT_OF_ROOM = new Set(['OOM', 'MISCONF']);
+const REFUSED = new Set(['NOAUTH', 'WRONGPASS', 'NOPERM']);
 const ANOTHER_LEADS = new Set(['READONLY', 'MASTERDOWN']);
 
 /** Whether the same command may succeed later. A worker also waits for memory and disk; a producer is told. @param {any} error */
@@ -70,6 +71,9 @@ export function passes(error, waitsForRoom = false) {
   if (!(error instanceof DelaydError)) return false;
   return PASSING.has(error.code) || (waitsForRoom && OUT_OF_ROOM.has(error.code)) || /^ERR max number of clients/.test(error.message);
 }
+
+/** Whether no command of this kind will ever succeed. @param {any} error */
+export const stops = (error) => !(error instanceof DelaydError) || REFUSED.has(error.code) || /^ERR unknown command/.test(error.message);
 
 /** Whether it may succeed over another connection only. @param {DelaydError} error */
 export const anotherLeads = (error) => ANOTHER_LEADS.has(error.code);

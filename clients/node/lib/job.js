@@ -7,6 +7,12 @@ export const json = {
   /** @param {Buffer} bytes */
   decode: (bytes) => (bytes.length === 0 ? null : JSON.parse(utf8.decode(bytes))),
 };
+/** The body as its codec writes it. @param {any} codec @param {any} body */
+export function encoded(codec, body) {
+  const written = codec.encode(body);
+  if (typeof written === 'string' || written instanceof Uint8Array) return written;
+  throw new TypeError(`the codec makes no bytes of a body that is a ${typeof body}`);
+}
 /** For bodies that are no JSON: handlers are given a Buffer. */
 export const bytes = { encode: json.encode, decode: (/** @type {Buffer} */ bytes) => bytes };
 

@@ -1,5 +1,6 @@
 // Options of calls, and the words of commands that they become.
 
+import { encoded } from './job.js';
 import { milliseconds, shown, when } from './time.js';
 
 /** Where BullMQ's users find what they look for. */
@@ -27,7 +28,7 @@ export function checked(what, options, defaults) {
     const hint = ELSEWHERE[name] ?? `it has ${Object.keys(defaults).join(', ')}`;
     throw new TypeError(`${what}: unknown option '${name}'; ${hint}`);
   }
-  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined && value !== null));
   return { ...defaults, ...given };
 }
 
@@ -75,7 +76,7 @@ export function addCommand(queue, body, options) {
 /** @param {any} queue @param {string} name @param {any} options @param {any} codec */
 export function scheduleCommand(queue, name, options, codec) {
   const o = checked('schedule', options, SCHEDULE_NAMES);
-  return ['DELAY.SCHEDULE', 'SET', queue, name, codec.encode(o.body), ...words(o, SCHEDULE)];
+  return ['DELAY.SCHEDULE', 'SET', queue, name, encoded(codec, o.body), ...words(o, SCHEDULE)];
 }
 
 const PAGE = 1_000;

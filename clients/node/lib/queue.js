@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 
 import { Backoff, DEFAULT_URL, Link } from './connection.js';
 import { DelaydError, asDelaydError, passes } from './errors.js';
-import { json } from './job.js';
+import { encoded, json } from './job.js';
 import { addCommand, checked, scheduleCommand, scheduleNames } from './options.js';
 import { milliseconds, now, when } from './time.js';
 
@@ -147,7 +147,7 @@ export class Queue {
 
   /** @param {any} body @param {any} options */
   #adding(body, options) {
-    return addCommand(this.name, this.#options.codec.encode(body), options);
+    return addCommand(this.name, encoded(this.#options.codec, body), options);
   }
 
   /** Waits for a connection, and for a server that cannot do it yet. What was cut off is sent again only if `again` says how. @param {any[]} command @param {() => any[]} [again] */

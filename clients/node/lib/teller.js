@@ -1,7 +1,7 @@
 // Tells the server what became of jobs: until it is answered, or too late to matter.
 
 import { Backoff } from './connection.js';
-import { passes } from './errors.js';
+import { passes, stops } from './errors.js';
 import { now } from './time.js';
 
 const PAIRS_MAX = 1_000;
@@ -25,7 +25,7 @@ export class Teller {
   /**
    * @param {import('./connection.js').Link} link
    * @param {number} lease_ms
-   * @param {{ told: () => void, late: (count: number, what: string) => void, failed: (error: Error) => void }} on
+   * @param {{ told: () => void, late: (count: number, what: string) => void, failed: (error: Error) => void, warn: (text: string) => void }} on
    */
   constructor(link, lease_ms, on) {
     [this.#link, this.#lease_ms, this.#on] = [link, lease_ms, on];
@@ -63,11 +63,16 @@ export class Teller {
   /** @param {Job} job @param {...string} how */
   nack(job, ...how) {
     this.untold++;
-    return this.#tell(['DELAY.NACK', ...job.key, ...how], 1, job.deadline + this.#lease_ms, `NACK of ${job}`);
+    // A time that is too far away, for example: the job fails instead.
+    const instead = how[0] === 'ERROR' ? undefined : (/** @type {string} */ why) => ['DELAY.NACK', ...job.key, 'ERROR', why];
+    return this.#tell(['DELAY.NACK', ...job.key, ...how], 1, job.deadline + this.#lease_ms, `NACK of ${job}`, instead);
   }
 
-  /** @param {any[]} command @param {number} outcomes @param {number} until @param {string} what */
-  async #tell(command, outcomes, until, what) {
+  /**
+   * @param {any[]} command @param {number} outcomes @param {number} until @param {string} what
+   * @param {(why: string) => any[]} [instead] what to say if the server does not take the command
+   */
+  async #tell(command, outcomes, until, what, instead) {
     const backoff = new Backoff();
     let repeated = false;
     for (;;) {
@@ -77,7 +82,14 @@ export class Teller {
         if (applied < outcomes && !repeated) this.#on.late(outcomes - applied, what);
         break;
       } catch (/** @type {any} */ error) {
-        if (!passes(error, true)) this.#on.failed(error);
+        if (stops(error)) this.#on.failed(error);
+        else if (!passes(error, true)) {
+          this.#on.warn(`${what}: ${error.message}`);
+          if (instead) {
+            [command, instead] = [instead(error.message), undefined];
+            continue;
+          }
+        }
         if (!passes(error, true) || this.#link.signal.aborted || now() > until) {
           this.givenUp += outcomes;
           break;

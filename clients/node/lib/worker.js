@@ -227,8 +227,8 @@ export class Worker extends EventEmitter {
       this.#log('error', `${job} is buried: its body cannot be decoded: ${error.message}`);
       return this.#settle(job, new Bury(`the body cannot be decoded: ${error.message}`));
     }
-    const name = job.id.slice(0, job.id.lastIndexOf('@'));
-    if (this.#schedules.size === 0 || !name.startsWith(`${this.#options.app}:`)) return this.#handler;
+    const name = /^(.*)@\d+$/s.exec(job.id)?.[1];
+    if (!name?.startsWith(`${this.#options.app}:`)) return this.#handler;
     job.schedule = name.slice(this.#options.app.length + 1);
     const handler = this.#schedules.get(name)?.handler;
     if (!handler) this.#settle(job, new Error(`this program declares no schedule '${name}'`));
@@ -254,7 +254,7 @@ export class Worker extends EventEmitter {
       this.#teller.nack(job, 'BURY', 'ERROR', cut(error.message));
     } else {
       this.counters.failed++;
-      this.#log('error', `${job} failed at attempt ${job.attempt}: ${error}`);
+      this.#log('error', `${job} failed at attempt ${job.attempt}: ${described(error).split('\n', 1)[0]}`);
       this.#teller.nack(job, 'ERROR', cut(text));
       this.#emit('failed', job, error);
     }
@@ -379,8 +379,14 @@ export class Worker extends EventEmitter {
   }
 }
 
-/** `Type: message` and where it was thrown. @param {any} error */
-const described = (error) => (error instanceof Error && error.stack) || String(error);
+/** `Type: message` and where it was thrown, whatever that is. @param {any} error */
+function described(error) {
+  try {
+    return String((error instanceof Error && error.stack) || error);
+  } catch {
+    return 'something that cannot be shown as text';
+  }
+}
 
 /** At most 1 KiB of UTF-8. @param {string} text */
 const cut = (text) => new TextDecoder().decode(Buffer.from(text).subarray(0, ERROR_BYTES_MAX), { stream: true });

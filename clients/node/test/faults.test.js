@@ -148,7 +148,7 @@ describe('faults', { concurrency: 4 }, () => {
 
   test('while 1,000 outcomes wait to be told nothing more is taken', () => withServer(async (server) => {
     const proxy = await Proxy.start(server.port);
-    const [jobs, concurrency] = [4_000, 10];
+    const [jobs, concurrency] = [4_000, 100];
     await ledger({
       server, url: proxy.url, queue: 'a', jobs, options: { lease: '60s', concurrency },
       during: async (worker) => {

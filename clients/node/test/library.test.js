@@ -289,3 +289,35 @@ test('a worker that is closed before it runs, or twice, is closed', async () => 
   await worker.run();
   assert.equal(await worker.close('1s'), true);
 });
+
+test('whatever a handler throws is a failure', async () => {
+  const q = queue();
+  const sly = new Error('sly');
+  Object.defineProperty(sly, 'stack', { get: () => { throw new Error('no stack'); } });
+  const odd = Object.assign(new Error('odd'), { stack: { a: 1 } });
+  const thrown = [Object.assign(Object.create(null), { a: 1 }), Symbol('x'), sly, odd, undefined, null, 7];
+  for (const at of thrown.keys()) await q.add(at, { id: `t${at}`, attempts: 1 });
+  const log = keeper();
+  const worker = new Worker(q.name, async (at) => { throw thrown[at]; }, { connection: server.url, signals: false, logger: log });
+  await until(async () => (await q.stats())?.dead === thrown.length, 'the failures');
+  assert(await worker.close());
+  assert.equal((await q.get('t1')).error, 'Symbol(x)');
+  await q.close();
+});
+
+test('a body that is none is refused before it is sent, and keeps no other from being added', async () => {
+  const q = queue();
+  const adding = [q.add(1), q.add(() => 1), q.add(undefined), q.add(Symbol('x')), q.add(2)];
+  const results = await Promise.allSettled(adding);
+  assert.deepEqual(results.map(({ status }) => status), ['fulfilled', 'rejected', 'fulfilled', 'rejected', 'fulfilled']);
+  for (const at of [1, 3]) assert(results[at].reason instanceof TypeError, String(results[at].reason));
+  assert.equal((await q.stats()).added, 3);
+  await q.close();
+});
+
+test('an option that is null is not given', async () => {
+  const q = queue();
+  const ids = [await q.add(1, { id: null, attempts: null }), await q.add(1, { id: null })];
+  assert(!ids.includes('null'));
+  await q.close();
+});

@@ -114,15 +114,18 @@ def broker(server, tmp_path):
 
 def test_a_countdown_waits_in_the_server_and_is_never_early(broker):
     with broker.worker():
+        # Far enough for a look at the worker, however busy the machine is.
+        waiting = [broker.send("note", f"w{n}", countdown=600) for n in range(5)]
         sent = [(time.time(), broker.send("note", f"n{n}", countdown=2)) for n in range(20)]
-        assert {broker.state(task) for _, task in sent} == {"delayed"}
-        inspect = broker.app.control.inspect(timeout=1, limit=1)
-        for held in (until(inspect.scheduled), until(inspect.reserved)):
-            assert [*held.values()] == [[]], "a waiting task is in a worker's memory"
+        assert {broker.state(task) for task in waiting} == {"delayed"}
+        inspect, far = broker.app.control.inspect(timeout=1, limit=1), {task.id for task in waiting}
+        assert [*until(inspect.scheduled).values()] == [[]], "a waiting task is in a worker's memory"
+        for tasks in until(inspect.reserved).values():
+            assert not far & {task["id"] for task in tasks}, "a waiting task is in a worker's memory"
         until(lambda: all(broker.rows(f"n{n}") for n in range(20)))
         for n, (at, _) in enumerate(sent):
             [(ran, _)] = broker.rows(f"n{n}")
-            assert 2 <= ran - at < 12
+            assert ran - at >= 2
 
 
 def test_the_due_time_is_the_eta_rounded_up_to_the_millisecond():

@@ -76,24 +76,22 @@ class Delayd:
 
         The first refusal is raised once all are sent; an atomic one only keeps other clients from seeing half of them.
         """
-        commands: list[list[Word]] = []
-        for job in jobs:
-            options = dict(job)
-            commands.append(add_words(queue, self._encode(options.pop("body", None)), options))
+        given = [dict(job) for job in jobs]
+        named = [options.get("id") for options in given]
+        commands = [add_words(queue, self._encode(options.pop("body", None)), options) for options in given]
         if self._inline:
-            return [self._inline.take(queue, None, words[3]) for words in commands]
-        ids: list[Optional[str]] = []
+            return [self._inline.take(queue, id, words[3]) for id, words in zip(named, commands)]
+        replies: list[Any] = []
         size = len(commands) if atomic else PIPELINE_MAX
         for start in range(0, len(commands), size or 1):
             pipeline = self.redis.pipeline(transaction=atomic)
             for words in commands[start : start + size]:
                 pipeline.execute_command(*words)
-            replies = pipeline.execute(raise_on_error=False)
-            for error in replies:
-                if isinstance(error, redis.ResponseError):
-                    raise refusal(error)
-            ids += map(_text, replies)
-        return ids
+            replies += pipeline.execute(raise_on_error=False)
+        for error in replies:
+            if isinstance(error, redis.ResponseError):
+                raise refusal(error)
+        return [_text(reply) for reply in replies]
 
     def cancel(self, queue: str, id: str, *, force: bool = False) -> Optional[str]:
         """The state in which the job was: delayed, ready, dead (it is removed), leased (only with force); or None."""
@@ -170,7 +168,7 @@ class Delayd:
         options = _group(concurrency, processes, lease, timeout, rotate, cancel_lost)
 
         def declare(function: F) -> F:
-            routes = Routes()
+            routes = Routes(self.app)
             routes.by_queue = dict.fromkeys(queues, Handler(function))
             self._workers.append((list(queues), routes, options))
             return function
@@ -232,13 +230,13 @@ class Delayd:
         return Background(self._runner(grace), lambda line: self._prepare(line, sync))
 
     def _runner(self, grace: Duration) -> Runner:
-        workers = [(queues, Routes(), options) for queues, _, options in self._workers]
+        workers = [(queues, Routes(self.app), options) for queues, _, options in self._workers]
         for (_, routes, _), (_, declared, _) in zip(workers, self._workers):
             routes.by_queue.update(declared.by_queue)
         for (queue, name), (handler, _) in self._schedules.items():
             found = next((routes for queues, routes, _ in workers if queue in queues), None)
             if found is None:
-                workers.append(([queue], Routes(), _group()))
+                workers.append(([queue], Routes(self.app), _group()))
                 found = workers[-1][1]
             found.by_schedule[queue, name] = handler
         if not workers:

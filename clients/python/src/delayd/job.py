@@ -124,7 +124,14 @@ def failed(text: str) -> Outcome:
 
 
 def undecodable(error: Exception) -> Outcome:
-    return _told("buried", f"the body cannot be decoded: {type(error).__name__}: {error}", b"BURY")
+    return _told("buried", f"the body cannot be decoded: {type(error).__name__}: {_text_of(error)}", b"BURY")
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException as another:
+        return f"(its text raised {type(another).__name__})"
 
 
 def outcome_of(error: BaseException) -> Outcome:
@@ -134,9 +141,9 @@ def outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, Snooze):
         return Outcome("snoozed", (b"UNCOUNTED", b"IN", error.after.encode()))
     if isinstance(error, Bury):
-        return _told("buried", str(error) or "buried", b"BURY")
+        return _told("buried", _text_of(error) or "buried", b"BURY")
     if isinstance(error, Retry):
-        return _told("retried", str(error), after=error.after)
+        return _told("retried", _text_of(error), after=error.after)
     frames = list(traceback.walk_tb(error.__traceback__))[1:][-_FRAMES_SHOWN:]
     trace = [f"  {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}" for frame, line in reversed(frames)]
-    return failed("\n".join([f"{type(error).__name__}: {error}", *trace]))
+    return failed("\n".join([f"{type(error).__name__}: {_text_of(error)}", *trace]))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -19,6 +21,8 @@ from .job import DONE, GIVEN_BACK, Codec, Job, Outcome, failed, outcome_of, unde
 if TYPE_CHECKING:
     from .worker import Group
 
+log = logging.getLogger("delayd")
+
 PATIENCE = 0.2
 COLLECT = 0.001
 
@@ -27,8 +31,11 @@ class Handler:
     """A function, and whether it takes the job beside the body."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        call = type(function).__call__
+        if any(is_one(each) for is_one in (inspect.isgeneratorfunction, inspect.isasyncgenfunction) for each in (function, call)):
+            raise TypeError(f"{function!r} is a generator: nothing of it would run")
         self.function = function
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
         try:
             taken = [p for p in inspect.signature(function).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         except ValueError:  # Some builtins do not tell.
@@ -40,16 +47,18 @@ class Handler:
 
 
 class Routes:
-    """Which handler a job is for: that of the schedule which its id names, else that of its queue."""
+    """Which handler a job is for: that of the schedule of this program's which its id names, else that of its queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, app: str) -> None:
+        self.app = app
         self.by_queue: dict[str, Handler] = {}
         self.by_schedule: dict[tuple[str, str], Handler] = {}
 
     def find(self, job: Job[Any]) -> Optional[Handler]:
-        name, at, _ = job.id.rpartition("@")
-        scheduled = self.by_schedule.get((job.queue, name)) if at else None
-        return scheduled or self.by_queue.get(job.queue)
+        name, _, at = job.id.rpartition("@")
+        if name.startswith(f"{self.app}:") and at.isdecimal():
+            return self.by_schedule.get((job.queue, name))
+        return self.by_queue.get(job.queue)
 
     def all(self) -> list[Handler]:
         return [*self.by_queue.values(), *self.by_schedule.values()]
@@ -78,16 +87,33 @@ def span(traced: bool, job: Job[Any]) -> Any:
 
 
 def execute(routes: Routes, codec: Codec, traced: bool, job: Job[Any]) -> Outcome:
-    handler = prepare(routes, codec, job)
+    handler, process = prepare(routes, codec, job), os.getpid()
     if isinstance(handler, Outcome):
         return handler
     try:
         with span(traced, job):
-            handler(job)
+            result = handler(job)
+            if inspect.isawaitable(result):
+                # In a child process, or behind a decorator that does not say so.
+                asyncio.run(_whole(result))
     except BaseException as error:
+        _end_fork(process, error)
         job._error = error
         return outcome_of(error)
+    _end_fork(process)
     return DONE
+
+
+async def _whole(result: Any) -> None:
+    await result
+
+
+def _end_fork(process: int, error: Optional[BaseException] = None) -> None:
+    """Ends the child of a handler that forked: it would go on as a second worker with this one's connections."""
+    if os.getpid() == process:
+        return
+    code = error.code if isinstance(error, SystemExit) else error
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 class Places:
@@ -164,7 +190,15 @@ class Loop(Places):
         super().__init__(group, count)
         self._tasks: dict[Job[Any], asyncio.Task[None]] = {}
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="delayd-loop", daemon=True).start()
+        self._closed = False
+        threading.Thread(target=self._run, name="delayd-loop", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self._loop.run_forever()
+            except BaseException as error:  # sys.exit() in a task that a handler has begun ends the loop.
+                log.error("a task beside the handlers raised %s", type(error).__name__)
 
     def _begin(self, jobs: Sequence[Job[Any]]) -> None:
         self._loop.call_soon_threadsafe(self._create, jobs)
@@ -183,25 +217,30 @@ class Loop(Places):
             self.finish(job, outcome)
 
     async def _execute(self, job: Job[Any]) -> Outcome:
-        group = self.group
+        group, process = self.group, os.getpid()
         handler = prepare(group.routes, group.codec, job)
         if isinstance(handler, Outcome):
             return handler
         timer = self._loop.call_later(group.timeout, self._end, job, "timeout") if group.timeout else None
         try:
             with span(group.runner.traced, job):
-                await (handler(job) if handler.is_async else asyncio.to_thread(handler, job))
+                result = handler(job) if handler.is_async else await asyncio.to_thread(handler, job)
+                if inspect.isawaitable(result):
+                    await result
         except asyncio.CancelledError as error:
             if job._cancelled:
                 return failed("timeout") if job._cancelled == "timeout" else GIVEN_BACK
             return outcome_of(error)
         except BaseException as error:
+            _end_fork(process, error)
             job._error = error
             return outcome_of(error)
         finally:
             if timer:
                 timer.cancel()
-        return DONE
+        _end_fork(process)
+        # It may have caught the cancellation.
+        return failed("timeout") if job._cancelled == "timeout" else DONE
 
     def _end(self, job: Job[Any], why: str) -> None:
         task = self._tasks.get(job)
@@ -213,13 +252,16 @@ class Loop(Places):
         self._loop.call_soon_threadsafe(self._end, job, why)
 
     def close(self) -> None:
+        self._closed = True
         self._loop.call_soon_threadsafe(self._loop.stop)
 
 
 def _child(pipe: Any, routes: Routes, codec: Codec, traced: bool) -> None:
     """A child works off one job after the other until its parent is gone."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+        # Programs that a handler starts would ignore what is ignored here.
+        signal.signal(number, lambda *_: None)
+    pipe.send("up")
     while True:
         try:
             pieces = pipe.recv()
@@ -243,6 +285,7 @@ class Processes(Threads):
         methods = multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         self._children: list[Any] = [None] * count
+        self._up: set[int] = set()
         self._busy: dict[Job[Any], int] = {}
         super().__init__(group, count)
 
@@ -271,6 +314,10 @@ class Processes(Threads):
         process, pipe = self._children[number]
         self._busy[job] = number
         try:
+            if number not in self._up:
+                # Importing the program is no part of a handler's time.
+                pipe.recv()
+                self._up.add(number)
             pipe.send(job._pieces())
             if not pipe.poll(self.group.timeout):
                 job._cancelled = "timeout"
@@ -283,6 +330,7 @@ class Processes(Threads):
 
     def _replace(self, number: int, job: Job[Any]) -> Outcome:
         process, pipe = self._children[number]
+        self._up.discard(number)
         pipe.close()
         with _starting:
             process.join()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import time
@@ -10,8 +9,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Optional
 
 from .client import Delayd
-from .job import DONE, Codec, Job, Outcome, outcome_of
-from .places import Handler, Routes, execute, prepare
+from .job import Codec, Job, Outcome
+from .places import Routes, execute
 
 __all__ = ["Ran", "run_inline"]
 
@@ -47,7 +46,7 @@ class run_inline:
     def take(self, queue: str, id: Optional[str], raw: Any) -> str:
         name = id or f"inline:{next(self._numbers)}"
         job: Job[Any] = Job((queue.encode(), name.encode(), raw, b"0", 1, int(time.time() * 1000)), 60.0, time.monotonic())
-        routes = Routes()
+        routes = Routes(self.queue.app)
         for _, declared, _ in self.queue._workers:
             routes.by_queue.update(declared.by_queue)
         outcome = self._run(routes, self.queue.codec, job) if routes.find(job) else None
@@ -57,21 +56,12 @@ class run_inline:
         return name
 
     def _run(self, routes: Routes, codec: Codec, job: Job[Any]) -> Outcome:
-        found = prepare(routes, codec, job)
-        if isinstance(found, Outcome) or not found.is_async:
+        found = routes.find(job)
+        if found is None or not found.is_async:
             return execute(routes, codec, False, job)
-        # An event loop of its own, since the caller may run in one.
+        # On a thread of its own, since the caller may run in an event loop.
         outcomes: list[Outcome] = []
-        thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(_finish(found, job))))
+        thread = threading.Thread(target=lambda: outcomes.append(execute(routes, codec, False, job)))
         thread.start()
         thread.join()
         return outcomes[0]
-
-
-async def _finish(handler: Handler, job: Job[Any]) -> Outcome:
-    try:
-        await handler(job)
-    except BaseException as error:
-        job._error = error
-        return outcome_of(error)
-    return DONE

@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional, Union
 import redis
 
 from .connection import ELSEWHERE, Backoff, Line, Word, is_final, kind, refusal
-from .job import GIVEN_BACK, Codec, Job, Outcome
+from .job import GIVEN_BACK, Codec, Job, Outcome, failed
 from .places import Loop, Places, Processes, Routes, Threads
 
 log = logging.getLogger("delayd")
@@ -202,9 +202,7 @@ class Teller(threading.Thread):
                 if not isinstance(reply, redis.ResponseError):
                     done(reply)
                 elif is_final(reply):
-                    log.error("not told: %s", reply)
-                    if kind(reply) in ("NOPERM", "NOAUTH"):
-                        self.runner.fail(reply)
+                    again += self._refused(told, reply)
                 else:
                     again += told
                     if kind(reply) in ELSEWHERE:
@@ -220,6 +218,16 @@ class Teller(threading.Thread):
                 again += told
             self._pause(error)
         self.untold.extendleft(reversed(again))
+
+    def _refused(self, told: list[tuple[Job[Any], Outcome]], reply: redis.ResponseError) -> list[tuple[Job[Any], Outcome]]:
+        """What to say instead of words that the server does not take, such as a time that is too far away."""
+        if kind(reply) in ("NOPERM", "NOAUTH"):
+            self.runner.fail(reply)
+        elif len(told) == 1 and told[0][1].kind in ("retried", "snoozed", "buried"):
+            log.error("%r fails instead: %s", told[0][0], reply)
+            return [(told[0][0], failed(f"{told[0][1].kind}, which the server refuses: {reply}"))]
+        log.error("not told: %s", reply)
+        return []
 
     def _pause(self, error: Exception) -> None:
         self.runner.is_over("telling", error)
@@ -438,5 +446,5 @@ class Runner:
         for hook in self.hooks[name]:
             try:
                 hook(*arguments)
-            except Exception:
+            except BaseException:
                 log.exception("a hook on %s failed", name)

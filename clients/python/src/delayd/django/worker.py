@@ -28,10 +28,14 @@ def run_task(body: "dict[str, Any]", job: "Job[Any]", worker_id: str) -> None:
     close_old_connections()
     try:
         value = normalize_json(_call(result))
-    except (Snooze, Discard):
+    except Snooze:
+        update(result, status=TaskResultStatus.READY)
+        backend.store(result)
         raise
+    except Discard:
+        value = None
     except BaseException as error:
-        _fail(backend, result, error, isinstance(error, Bury) or job.attempt >= body["attempts"])
+        _fail(backend, result, error, isinstance(error, Bury) or 0 < body["attempts"] <= job.attempt)
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise RuntimeError(f"the task raised {type(error).__name__}: {error}") from error
         raise
