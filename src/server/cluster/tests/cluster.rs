@@ -138,6 +138,7 @@ pub struct Cluster {
     pub relays: Vec<Relay>,
     listed: Vec<Listed>,
     secret: &'static str,
+    election_us: u64,
     waker: Waker,
 }
 
@@ -158,11 +159,11 @@ fn bind() -> (TcpListener, Address) {
 impl Cluster {
     /// A cluster of this many nodes, which have not found each other yet.
     pub fn start(count: u64) -> Cluster {
-        Cluster::start_over(count, |_| ())
+        Cluster::start_over(count, ELECTION_US, |_| ())
     }
 
-    /// As that, over a network that something is done to first.
-    pub fn start_over(count: u64, done: impl FnOnce(&[Relay])) -> Cluster {
+    /// As that with another election timeout, over a network that something is done to first.
+    pub fn start_over(count: u64, election_us: u64, done: impl FnOnce(&[Relay])) -> Cluster {
         let ports: Vec<_> = (0..count).map(|_| bind()).collect();
         let relays: Vec<Relay> = ports.iter().map(|(_, port)| Relay::start(port)).collect();
         done(&relays);
@@ -176,6 +177,7 @@ impl Cluster {
             listed: listed.collect(),
             relays,
             secret: "secret",
+            election_us,
             waker,
         };
         for (id, port) in (1..).zip(ports) {
@@ -218,7 +220,7 @@ impl Cluster {
             nodes: self.listed.clone(),
             version: "0.1.0".to_owned(),
             level: 1,
-            election_us: ELECTION_US,
+            election_us: self.election_us,
             cluster: 77 + u128::from(id),
             hash_seed: 1,
         };

@@ -3,7 +3,9 @@
 use crate::cluster::members::names::Address;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The way to one node. Passes data on, both ways, except for callers that are cut off.
 pub struct Relay {
@@ -18,6 +20,8 @@ struct Shared {
     cut: Mutex<Vec<String>>,
     /// With the names of the callers.
     streams: Mutex<Vec<(Vec<u8>, TcpStream)>>,
+    /// How many a millisecond each connection carries; 0: all.
+    bytes_per_ms: AtomicU64,
 }
 
 /// The offset of the caller's name: after preface, header, protocols, lane, nonce and the called name of two letters,
@@ -51,6 +55,11 @@ impl Relay {
         self.end(caller);
     }
 
+    /// From here on each connection carries so many bytes a millisecond.
+    pub fn slow(&self, bytes_per_ms: u64) {
+        self.shared.bytes_per_ms.store(bytes_per_ms, Ordering::Relaxed);
+    }
+
     pub fn mend(&self) {
         self.shared.cut.lock().unwrap().clear();
     }
@@ -74,7 +83,7 @@ impl Drop for Relay {
 }
 
 impl Shared {
-    fn pass(&self, mut stream: TcpStream) {
+    fn pass(self: &Arc<Shared>, mut stream: TcpStream) {
         let mut hello = [0; NAME_AT + 2];
         if stream.read_exact(&mut hello).is_err() {
             return;
@@ -99,9 +108,13 @@ impl Shared {
         }
         for (from, to) in [(&stream, &other), (&other, &stream)] {
             let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            let shared = Arc::clone(self);
             std::thread::spawn(move || {
                 let mut bytes = vec![0; 256 << 10];
                 while let Ok(count @ 1..) = from.read(&mut bytes) {
+                    let speed = shared.bytes_per_ms.load(Ordering::Relaxed);
+                    let takes_ms = (count as u64).checked_div(speed).unwrap_or(0);
+                    std::thread::sleep(Duration::from_millis(takes_ms));
                     if to.write_all(&bytes[..count]).is_err() {
                         break;
                     }
