@@ -1,11 +1,13 @@
 //! Torn tails: what was left of them does not come back after the log went on.
 
 use crate::journal::batches::{Maker, OPTIONS, STATE_SPAN, append, fresh, start};
+use crate::support::lossy::Fault;
 use crate::support::seeds::{Telltale, seeds};
 use delayd::ids::Index;
 use delayd::journal::HEADER_BYTES;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use std::io::ErrorKind;
 
 #[test]
 fn batches_behind_a_torn_one_do_not_come_back() {
@@ -44,6 +46,45 @@ fn batches_behind_a_torn_one_do_not_come_back() {
             assert_eq!(opened.cut, None);
         }
     }
+}
+
+/// Where a new segment finds no room the remains are cleared, and the log goes on where they stood.
+#[test]
+fn a_torn_tail_on_a_full_disk_is_cleared_and_does_not_come_back() {
+    let mut cleared = 0;
+    for operation in 0..8 {
+        let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));
+        let batches: Vec<_> = (0..6).map(|_| maker.sized(3_000)).collect();
+        append(&mut log, &batches[..2]).unwrap();
+        log.sync().unwrap();
+        for batch in &batches[2..] {
+            append(&mut log, std::slice::from_ref(batch)).unwrap();
+        }
+        let mut write = 0;
+        let storage = storage.crash_keeping(|range| {
+            write += 1;
+            if write == 1 { Vec::new() } else { vec![range] }
+        });
+        storage.fail_after(operation, Fault::Error(ErrorKind::StorageFull));
+        let Ok((mut log, opened, read)) = start(&storage, Index(0)) else { continue };
+        assert!(read == batches[..2] && opened.cut.is_some());
+        if opened.segments > 1 {
+            continue;
+        }
+        cleared += 1;
+        // Whatever happens then: what was torn does not come back, neither by itself nor behind the next batch.
+        let (_, again, read) = start(&storage.crash_keeping(|_| Vec::new()), Index(0)).unwrap();
+        assert!(read == batches[..2] && again.cut.is_none());
+        maker.go_on_after(&batches[1]);
+        let anew = maker.sized(3_000);
+        append(&mut log, std::slice::from_ref(&anew)).unwrap();
+        for storage in [storage.kill(), storage.crash_keeping(|range| vec![range])] {
+            let (_, opened, read) = start(&storage, Index(0)).unwrap();
+            assert!(read[..2] == batches[..2] && read[2..] == [anew.clone()]);
+            assert_eq!(opened.cut, None);
+        }
+    }
+    assert!(cleared > 0, "no new segment was refused");
 }
 
 #[test]

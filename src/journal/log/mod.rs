@@ -21,8 +21,8 @@ use crate::journal::record::RecordKind;
 use crate::journal::record::chain::{Chain, LogStanding};
 use crate::journal::record::entry::{OwnedEntry, SegmentEntry};
 use crate::journal::record::raft_state::{LogIdentity, LogPosition, LogState, Members, Vote};
-use crate::journal::storage::Storage;
-use crate::limits::NODE_NAME_BYTES_MAX;
+use crate::journal::storage::{File, Storage};
+use crate::limits::{FILE_PIECE_BYTES, NODE_NAME_BYTES_MAX};
 use crate::time::Micros;
 use std::collections::VecDeque;
 use std::io;
@@ -226,6 +226,24 @@ impl<S: Storage> Log<S> {
         self.poisoning(begun)?;
         self.tell();
         Ok(())
+    }
+
+    /// Overwrites remains in the newest segment, where the next batch comes; durable when it returns. A crash in it leaves
+    /// some of them: then they are found again.
+    ///
+    /// # Errors
+    /// Any error poisons the log.
+    pub(in crate::journal) fn clear(&mut self, at: u64, bytes: u64) -> io::Result<()> {
+        let newest = self.segments.back().expect("remains stand in a segment");
+        let zeros = vec![0; FILE_PIECE_BYTES.min(bytes as usize)];
+        let mut written = Ok(());
+        for piece in (at..at + bytes).step_by(zeros.len().max(1)) {
+            let length = zeros.len().min((at + bytes - piece) as usize);
+            written = written.and_then(|()| newest.file.write_at(&zeros[..length], piece));
+        }
+        self.dirty = true;
+        let cleared = written.and_then(|()| self.sync_current());
+        self.poisoning(cleared)
     }
 
     /// Continues after a base, in a new segment, as if there had never been a log before: everything before is

@@ -4,7 +4,7 @@
 mod tail;
 
 use crate::ids::Index;
-use crate::journal::error::JournalError;
+use crate::journal::error::{JournalError, is_no_room};
 use crate::journal::log::places::Places;
 use crate::journal::log::scan::{Files, scan};
 use crate::journal::log::segment::{Segment, segment_name};
@@ -267,7 +267,8 @@ impl<S: Storage> LogReader<S> {
         let mut opened = self.opened();
         let (ended, after) = (self.chain.last(), self.base.index);
         let lost = ended < after || self.diverges;
-        let anew = self.tail.as_ref().is_some_and(|tail| tail.needs_segment());
+        let remains = self.tail.as_ref().and_then(|tail| tail.cut.as_ref());
+        let remains = remains.map(|cut| (cut.offset, cut.bytes));
         let LogReader { storage, options, base, files, chain, standing, places, .. } = self;
         let io = |action| JournalError::io("the log", action);
         if let Some(last) = files.segments.back() {
@@ -296,8 +297,15 @@ impl<S: Storage> LogReader<S> {
             opened.notices.push(format!(
                 "the log ends with batch {ended}, the base with batch {after}: goes on after the base"
             ));
-        } else if anew {
-            log.begin_segment().map_err(io("begin a new segment"))?;
+        } else if let Some((at, bytes)) = remains {
+            // If the lost sectors of a torn batch were written again with the same content, it would be intact, and so
+            // would the batches after it: the log goes on elsewhere. On a full disk, where it stands nothing.
+            match log.begin_segment() {
+                Err(error) if is_no_room(&error) && !log.is_poisoned() => {
+                    log.clear(at, bytes).map_err(io("clear what was torn"))?;
+                }
+                begun => begun.map_err(io("begin a new segment"))?,
+            }
         }
         // That of a version that did not note it.
         log.note_newest().map_err(io("note its newest segment"))?;

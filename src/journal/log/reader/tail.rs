@@ -16,12 +16,6 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// The log cannot go on in this segment. With remains: if the lost sectors of a torn batch were written again with
-    /// the same content, it would be intact, and so would the batches after it.
-    pub fn needs_segment(&self) -> bool {
-        self.cut.is_some()
-    }
-
     /// Looks at what follows the last batch of the newest segment, where no batch follows for the
     /// reason `why`.
     ///
