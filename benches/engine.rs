@@ -195,6 +195,7 @@ fn reserve_and_ack(c: &mut Criterion, count: u32) {
                 lease_ms: None,
                 no_ack: false,
                 bound: false,
+                meta: false,
             });
             let start = Instant::now();
             let mut acked = 0;

@@ -32,6 +32,9 @@ macro_rules! table {
 
 pub static LIMITS: &[Limit] = table![
     NAME_BYTES_MAX Bytes "A queue's name and a job's id, at least 1 byte.",
+    META_PAIRS_MAX Count "Pairs of names and values in META, at least 1.",
+    META_NAME_BYTES_MAX Bytes "A name in META, at least 1 byte.",
+    META_BYTES_MAX Bytes "All names and values of one META.",
     ARGUMENTS_MAX Count "Arguments of one command, its name included. A longer one is read and refused.",
     COUNT_MAX Count "Every COUNT, number of queues or ids, and the spans of DELAY.FORECAST; not the COUNT of \
         DELAY.QUEUES and DELAY.FIND.",

@@ -31,6 +31,14 @@ pub const NAME_BYTES_MAX: usize = 512;
 /// Longest text kept by `NACK … ERROR`, bytes: enough for a stack trace's first lines.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
+/// Most pairs of META, the longest name of one, and the most bytes of all names and values: what HTTP servers take of
+/// headers. A job's META is copied with its body, and never looked into.
+pub const META_PAIRS_MAX: usize = 64;
+/// See [`META_PAIRS_MAX`].
+pub const META_NAME_BYTES_MAX: usize = 128;
+/// See [`META_PAIRS_MAX`].
+pub const META_BYTES_MAX: usize = 8 << 10;
+
 /// Largest COUNT, numqueues and number of FORECAST spans. It bounds the work and the reply of one command.
 pub const COUNT_MAX: u64 = 10_000;
 

@@ -79,7 +79,13 @@ impl World {
             "5m",
             r#"{"to":"ada@example.org","n":1204}"#,
             "ID",
-            "welcome-1"
+            "welcome-1",
+            "META",
+            "2",
+            "tenant",
+            "<acme>",
+            "trace",
+            ""
         ]);
         world.say("DELAY.ADD emails 40m plain ID welcome-2 PRIORITY 3");
         world.say("DELAY.ADD emails 0s <ul><li>1</li></ul> ID letter-1");

@@ -173,7 +173,7 @@ pub fn ladder(steps: Box<[u64]>) -> Backoff {
 
 pub fn reserve(queues: &'static [&'static [u8]], wait: Wait, count: u32) -> Reserve<'static> {
     let (lease_ms, no_ack, bound) = (Some(100), false, false);
-    Reserve { db: Db(0), queues, wait, count, lease_ms, no_ack, bound }
+    Reserve { db: Db(0), queues, wait, count, lease_ms, no_ack, bound, meta: false }
 }
 
 pub const Q: &[&[u8]] = &[b"q"];

@@ -8,6 +8,7 @@ mod herds;
 mod instant;
 mod limits;
 mod lists;
+mod meta;
 mod policies;
 mod purge;
 mod redrive;

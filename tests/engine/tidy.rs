@@ -166,7 +166,8 @@ impl Twins {
                 let (count, bound) = (self.rng.random_range(1..40), self.rng.random());
                 let lease_ms = Some(self.rng.random_range(1..3_000));
                 let (wait, no_ack) = (Wait::No, self.rng.random_ratio(1, 8));
-                let reserve = Reserve { db: Db(0), queues, wait, count, lease_ms, no_ack, bound };
+                let (db, meta) = (Db(0), true);
+                let reserve = Reserve { db, queues, wait, count, lease_ms, no_ack, bound, meta };
                 self.ask(client, &Request::Reserve(reserve));
             }
             2 | 3 if !self.leases.is_empty() => {
@@ -287,6 +288,7 @@ fn moving_jobs_together_changes_nothing_that_can_be_seen() {
                 lease_ms: None,
                 no_ack: true,
                 bound: false,
+                meta: false,
             };
             twins.ask(7, &Request::Reserve(reserve));
         }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use delayd::engine::model::fact::{Fact, Facts, Image};
+use delayd::engine::model::meta::Meta;
 use delayd::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use delayd::engine::model::request::{Add, JobState, Request};
 use delayd::engine::{Engine, Outcome, Settings};
@@ -270,6 +271,7 @@ impl<'c> Check<'c> {
                     let image = Image {
                         id: job.id,
                         body: job.body,
+                        meta: Meta::read(job.meta).expect("META as it was given"),
                         policy: Default::default(),
                         priority: job.priority,
                         added: Millis(job.added),

@@ -34,6 +34,7 @@ pub fn taking(request: &Request<'static>) -> Option<(Taking, Vec<QueueKey>, Opti
                 lease_ms: reserve.lease_ms,
                 no_ack: reserve.no_ack,
                 bound: reserve.bound,
+                meta: reserve.meta,
             };
             (taking, reserve.db, reserve.queues, reserve.wait)
         }
@@ -54,8 +55,13 @@ pub fn taking(request: &Request<'static>) -> Option<(Taking, Vec<QueueKey>, Opti
     Some((taking, queues.iter().map(|name| (db.0, *name)).collect(), wait_ms))
 }
 
+/// Bytes of META with its length.
+pub fn stored(meta: &[u8]) -> usize {
+    if meta.is_empty() { 0 } else { 2 + meta.len() }
+}
+
 fn at_most_once(kind: Kind, count: usize) -> Taking {
-    Taking { kind, count, lease_ms: None, no_ack: true, bound: false }
+    Taking { kind, count, lease_ms: None, no_ack: true, bound: false, meta: false }
 }
 
 impl<'c> Check<'c> {
@@ -92,7 +98,7 @@ impl<'c> Check<'c> {
                     self.auditor.note(note);
                     return self.refused(error);
                 }
-                if self.out_of_memory(add.body.len() + id.len()) {
+                if self.out_of_memory(add.body.len() + stored(add.meta.get().block()) + id.len()) {
                     return;
                 }
                 if job || window {

@@ -240,7 +240,8 @@ impl Check<'_> {
     }
 
     fn added(&mut self, fact: &Fact<'_>) {
-        let Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } = *fact
+        let Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta } =
+            *fact
         else {
             unreachable!("called for a new job");
         };
@@ -267,7 +268,7 @@ impl Check<'_> {
         };
         assert_eq!(self.model().policies.get(&policy.0), Some(&wanted), "the policy");
         assert_eq!(priority, add.priority.or(set.priority).unwrap_or(5));
-        assert_eq!(body, add.body);
+        assert_eq!((body, meta), (add.body, add.meta.get()));
         self.place_new(key, ready, due, add.when, absolute);
         let (serial, step) = (self.model().serial(), self.auditor.steps);
         let queue = self.model().queue(key);
@@ -277,7 +278,11 @@ impl Check<'_> {
         let place = if ready { queue.give_place(left) } else { 0 };
         let state = if ready { JobState::Ready } else { JobState::Delayed };
         let job = ModelJob::new(id, add.body, serial, now.0, wanted);
-        queue.put(ModelJob { state, due: due.0, priority, place, ready_step: step, ..job });
+        let meta = keep(meta.block());
+        queue.put(ModelJob { meta, state, due: due.0, priority, place, ready_step: step, ..job });
+        if !meta.is_empty() {
+            self.auditor.note("added with META");
+        }
         self.reply = Some(Said::Id(id));
         self.auditor.note("added");
     }

@@ -58,14 +58,14 @@ impl Check<'_> {
             job.attempt += 1;
             job.deliveries += 1;
             job.bound_to = bound.then_some(client);
-            let delivered = job.delivered(key, true);
+            let delivered = job.delivered(key, true, taking.meta);
             queue.put(job);
             self.model().newest_token = token.0;
             let handed = Unsent::Leased(key, id, token);
             self.model().unsent.entry(client).or_default().push(handed);
             delivered
         } else {
-            let delivered = job.delivered(key, false);
+            let delivered = job.delivered(key, false, taking.meta);
             let handed = Unsent::Gone(key, birth, Box::new(job));
             self.model().unsent.entry(client).or_default().push(handed);
             delivered

@@ -92,7 +92,8 @@ impl Check<'_> {
 
     /// A job enters a list.
     pub fn enter(&mut self, fact: &Fact<'_>) {
-        let Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } = *fact
+        let Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta } =
+            *fact
         else {
             unreachable!("called for a new job");
         };
@@ -105,6 +106,7 @@ impl Check<'_> {
         let id = keep(&token::written(made));
         let body = keep(body);
         assert_eq!(entering.bodies.pop_front(), Some(body), "the body");
+        assert!(meta.is_none(), "lists know no META");
         assert!(!absolute && ready && left == (entering.side == Side::Left) && due == now);
         let set = self.settings_of(key);
         let wanted = Policy {

@@ -8,6 +8,7 @@ use delayd::limits::REPLY_BYTES_MAX;
 use delayd::time::Millis;
 
 use crate::simulation::auditor::Check;
+use crate::simulation::decide::stored;
 use crate::simulation::model::{ModelJob, ModelQueue, QueueKey};
 use crate::simulation::trace::{Kept, Said, Seen};
 
@@ -176,7 +177,7 @@ pub fn peeked(
         if bytes >= REPLY_BYTES_MAX {
             break;
         }
-        bytes += job.id.len() + job.body.len();
+        bytes += job.id.len() + stored(job.meta) + job.body.len();
         seen.push(job.seen());
     }
     seen

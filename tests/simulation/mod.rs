@@ -68,10 +68,10 @@ fn policy_bytes(policy: &Policy) -> u64 {
 fn random_runs_are_as_specified() {
     let seen = Seen::of_all(run_seeds(seeds_or(300), run));
     seen.check(&[
-        "acked", "added", "again", "configured", "deleted", "due", "expired", "forecast",
-        "forecast again", "extended", "extended after a stall", "forgotten", "looked at", "lost",
-        "move refused", "moved", "pushed", "removed by body", "nacked", "no room",
-        "no room for a base", "full", "held back", "oom", "pause over", "paused",
+        "acked", "added", "added with META", "again", "configured", "deleted", "due", "expired",
+        "forecast", "forecast again", "extended", "extended after a stall", "forgotten",
+        "looked at", "lost", "move refused", "moved", "pushed", "removed by body", "nacked",
+        "no room", "no room for a base", "full", "held back", "oom", "pause over", "paused",
         "refused: paused", "purged", "occurred", "made up for", "missed", "missed by request",
         "skipped: open", "skipped: id taken", "gave way", "moved by tables", "other tables", "run",
         "run refused", "a schedule's pause was over", "schedule: created", "schedule: changed",

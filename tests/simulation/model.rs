@@ -25,6 +25,8 @@ pub struct ModelJob {
     pub birth: u64,
     pub id: Kept,
     pub body: Kept,
+    /// As it is stored.
+    pub meta: Kept,
     pub state: JobState,
     pub due: u64,
     /// The order in which it got its due time.
@@ -59,6 +61,7 @@ impl ModelJob {
             birth: serial,
             id,
             body,
+            meta: b"",
             state: JobState::Delayed,
             due: now,
             sequence: serial,
@@ -117,10 +120,12 @@ impl ModelJob {
             lease,
             death: self.death.map(|(reason, died, _)| (reason, Millis(died))),
             error: self.error,
+            meta: self.meta,
         }
     }
 
-    pub fn delivered(&self, queue: QueueKey, leased: bool) -> Job {
+    /// As it is handed over, with its META if that was asked for.
+    pub fn delivered(&self, queue: QueueKey, leased: bool, meta: bool) -> Job {
         Job {
             queue,
             id: self.id,
@@ -129,6 +134,7 @@ impl ModelJob {
             attempt: self.attempt + u32::from(!leased),
             due: Millis(self.due),
             lease_end: Millis(if leased { self.lease_end } else { 0 }),
+            meta: meta.then_some(self.meta),
         }
     }
 }
@@ -306,6 +312,7 @@ pub struct Taking {
     pub lease_ms: Option<u64>,
     pub no_ack: bool,
     pub bound: bool,
+    pub meta: bool,
 }
 
 /// What a client has in hand.

@@ -209,7 +209,8 @@ impl Check<'_> {
         queue.totals.added += 1;
         // One that is made up for stands behind jobs that were due later.
         queue.pushed |= due < now;
-        let job = ModelJob::new(id, schedule.body, serial, now, wanted);
+        let meta = keep(schedule.definition.terms().meta.get().block());
+        let job = ModelJob { meta, ..ModelJob::new(id, schedule.body, serial, now, wanted) };
         let ready_step = step;
         queue.put(ModelJob { state: JobState::Ready, due, priority, place, ready_step, ..job });
         let mut noted = schedule;

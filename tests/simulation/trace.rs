@@ -45,6 +45,8 @@ pub struct Job {
     pub attempt: u32,
     pub due: Millis,
     pub lease_end: Millis,
+    /// If it was asked for.
+    pub meta: Option<Kept>,
 }
 
 /// A glimpse, kept.
@@ -70,6 +72,7 @@ pub struct View {
     pub lease: Option<(Token, Millis, bool)>,
     pub death: Option<(Reason, Millis)>,
     pub error: Option<Kept>,
+    pub meta: Kept,
 }
 
 /// A schedule's view, kept, but for what holds it.
@@ -153,6 +156,7 @@ impl From<&Delivered<'_>> for Job {
             attempt: job.attempt,
             due: job.due,
             lease_end: job.lease_end,
+            meta: job.meta.map(|meta| keep(meta.block())),
         }
     }
 }
@@ -237,6 +241,7 @@ impl From<Reply<'_>> for Said {
                 lease: view.lease,
                 death: view.death,
                 error: view.error.map(keep),
+                meta: keep(view.meta.block()),
             })),
         }
     }

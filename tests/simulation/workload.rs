@@ -1,6 +1,7 @@
 //! What clients ask for: random requests, drawn by the options of the run. Knows nothing of the
 //! model; all it remembers are tokens that replies told.
 
+use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::{QueueSettings, Setting};
 use delayd::engine::model::request::Purge;
@@ -309,7 +310,21 @@ impl Workload {
                 }
                 _ => 0,
             },
+            meta: self.meta(),
         }
+    }
+
+    /// None, or of 1 to 64 pairs.
+    pub fn meta(&mut self) -> OwnMeta {
+        if !self.one_in(4) {
+            return OwnMeta::NONE;
+        }
+        let values: [&[u8]; 4] = [b"", b"acme", &[0, 255, b'\r', b'\n'], &[b'v'; 100]];
+        let pairs = [1, 2, 64][self.pick(3)];
+        let names: Vec<String> = (0..pairs).map(|at| format!("n{at}")).collect();
+        let words: Vec<&[u8]> =
+            names.iter().flat_map(|name| [name.as_bytes(), values[self.pick(4)]]).collect();
+        OwnMeta::of(&words).expect("META within its limits")
     }
 
     pub fn body(&mut self) -> Kept {
@@ -421,6 +436,7 @@ impl Workload {
                     lease_ms: self.one_in(3).then(|| self.lease_ms()),
                     no_ack: self.one_in(6),
                     bound: self.one_in(3),
+                    meta: self.rng.random(),
                 })
             }
             Op::Ack => {

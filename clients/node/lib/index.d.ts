@@ -30,6 +30,9 @@ export const json: Codec;
 /** Handlers are given a Buffer. */
 export const bytes: Codec<any>;
 
+/** Headers beside a body: at most 64, with names of 1 to 128 bytes, 8 KiB in all. */
+export type Meta = Record<string, string | Uint8Array>;
+
 /** What a job, or each job of a schedule, is given instead of the queue's settings. */
 export interface JobSettings {
   /** 0 is first, 9 last; 5 is the default. */
@@ -41,6 +44,7 @@ export interface JobSettings {
   ttl?: Duration;
   /** For consumers that name none; a Worker does. */
   lease?: Duration;
+  meta?: Meta;
 }
 
 export interface JobOptions extends JobSettings {
@@ -100,6 +104,7 @@ export interface JobInfo<Body = any> {
   reason?: 'attempts' | 'timeout' | 'lost' | 'buried';
   error?: string;
   died?: number;
+  meta?: Record<string, string | Buffer>;
 }
 
 export interface QueueStats {
@@ -171,6 +176,8 @@ export class Job<Body = any> {
   /** How long after its due time it reached the worker, in ms. */
   readonly lateness: number;
   readonly token: string;
+  /** The headers that it was added with: text, or bytes where a value is no UTF-8. */
+  readonly meta: Record<string, string | Buffer>;
   /** The name of the schedule that made it. */
   readonly schedule?: string;
   /** Whether its lease was lost: another worker has the job, or will. */

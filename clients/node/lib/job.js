@@ -24,7 +24,16 @@ export function name(bytes) {
   return text.includes('\ufffd') ? bytes : text;
 }
 
+/** META as RESP2 shows it: texts, and bytes where a value is no UTF-8. @param {Buffer[]} flat */
+export function metaOf(flat) {
+  /** @type {Record<string, string | Buffer>} */
+  const meta = {};
+  for (let at = 0; at < flat.length; at += 2) meta[flat[at].toString()] = name(flat[at + 1]);
+  return meta;
+}
+
 export class Job {
+  #meta;
   #abort;
   #reason;
   /** The body, decoded. @type {any} */
@@ -48,7 +57,13 @@ export class Job {
     this.due = reply[5];
     /** How long after its due time it reached the worker, in ms, by both wall clocks. */
     this.lateness = Date.now() - reply[5];
+    this.#meta = reply[8];
     this.deadline = deadline;
+  }
+
+  /** The headers that it was added with. */
+  get meta() {
+    return metaOf(this.#meta);
   }
 
   /** Aborts when the lease is lost, the timeout is over, or the worker gives the job back. @returns {AbortSignal} */

@@ -46,8 +46,17 @@ function backoff(value) {
   return (type === 'fixed' ? first : `exp:${first}:${duration(max, 'backoff max')}`) + (jitter ? '~' : '');
 }
 
+/** @param {any} value */
+function meta(value = {}) {
+  const isText = (/** @type {any} */ each) => typeof each === 'string' || each instanceof Uint8Array;
+  if (typeof value !== 'object' || !Object.values(value).every(isText)) throw new TypeError(`meta: ${shown(value)} is no object of texts and bytes`);
+  const pairs = Object.entries(value);
+  return pairs.length === 0 ? [] : ['META', String(pairs.length), ...pairs.flatMap(([name, each]) => [name, text(each)])];
+}
+
 const JOB = {
   priority: ['PRIORITY', text], attempts: ['ATTEMPTS', text], backoff: ['BACKOFF', backoff], lease: ['LEASE', duration], ttl: ['TTL', duration],
+  meta: [],
 };
 const ADD = { delay: [], id: ['ID', text], jobId: ['ID', text], nx: ['NX'], replace: ['REPLACE'], unique: ['UNIQUE', duration], ...JOB };
 const SCHEDULE = {
@@ -70,13 +79,13 @@ const [ADD_NAMES, SCHEDULE_NAMES] = [names(ADD), names(SCHEDULE)];
 /** @param {any} queue @param {any} body encoded @param {any} options */
 export function addCommand(queue, body, options) {
   const o = checked('add', options, ADD_NAMES);
-  return ['DELAY.ADD', queue, when(o.delay ?? 0, 'delay'), body, ...words(o, ADD)];
+  return ['DELAY.ADD', queue, when(o.delay ?? 0, 'delay'), body, ...words(o, ADD), ...meta(o.meta)];
 }
 
 /** @param {any} queue @param {string} name @param {any} options @param {any} codec */
 export function scheduleCommand(queue, name, options, codec) {
   const o = checked('schedule', options, SCHEDULE_NAMES);
-  return ['DELAY.SCHEDULE', 'SET', queue, name, encoded(codec, o.body), ...words(o, SCHEDULE)];
+  return ['DELAY.SCHEDULE', 'SET', queue, name, encoded(codec, o.body), ...words(o, SCHEDULE), ...meta(o.meta)];
 }
 
 const PAGE = 1_000;

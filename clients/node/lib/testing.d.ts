@@ -1,9 +1,10 @@
-import type { Codec, Handler } from './index.js';
+import type { Codec, Handler, Meta } from './index.js';
 
 export interface InlineOptions<Body = any> {
   id?: string;
   queue?: string;
   attempt?: number;
+  meta?: Meta;
   codec?: Codec<Body>;
 }
 

@@ -193,7 +193,7 @@ export class Worker extends EventEmitter {
     const queues = [...this.#queues.slice(first), ...this.#queues.slice(0, first)];
     const places = this.#options.concurrency - this.#leases.running.size;
     const wait = String(this.#wait_ms / 1_000);
-    return ['DELAY.RESERVE', wait, String(queues.length), ...queues, 'COUNT', String(places), 'LEASE', `${this.#lease_ms}ms`];
+    return ['DELAY.RESERVE', wait, String(queues.length), ...queues, 'COUNT', String(places), 'LEASE', `${this.#lease_ms}ms`, 'META'];
   }
 
   /** @param {Job} job */

@@ -25,6 +25,7 @@ class Run {
   leasedMost = {};
   lost = [];
   bodies = {};
+  meta = {};
   exit = {};
   endedWithin = {};
   workers = [];
@@ -40,6 +41,7 @@ class Run {
     this.started[key] = (this.started[key] ?? 0) + 1;
     this.order.push(key);
     this.bodies[key] = body;
+    this.meta[key] = job.meta;
     this.mostAtOnce = Math.max(this.mostAtOnce, ++this.running);
     try {
       for (const [action, value] of list[Math.min(this.started[key], list.length) - 1]) await this.act(action, value, job, key);
@@ -70,7 +72,7 @@ class Run {
 
   async addJobs() {
     for (const { queue, id, body, text, ...options } of this.scenario.jobs) {
-      known(options, new Set(['delay', 'attempts', 'backoff', 'priority', 'lease', 'ttl']), 'job');
+      known(options, new Set(['delay', 'attempts', 'backoff', 'priority', 'lease', 'ttl', 'meta']), 'job');
       const producer = new Queue(queue, this.server.url);
       await producer.add(text === undefined ? body : Buffer.from(text), { id, ...options });
       await producer.close();
@@ -166,6 +168,7 @@ class Run {
       leased_most: () => each((queue, most) => assert(this.leasedMost[queue] <= most, `leased of ${queue}: ${this.leasedMost[queue]}`)),
       lost: () => assert.deepEqual(this.lost.toSorted(), value),
       counters: () => each((at, want) => some(asRules(this.workers[at].counters), want, `counters of ${at}`)),
+      meta: () => each((id, meta) => assert.deepEqual(this.meta[id], meta)),
       bodies: () => each((id, body) => assert.deepEqual(this.bodies[id], body)),
       schedules: () => each(async (queue, names) => assert.deepEqual((await this.plain.call('DELAY.SCHEDULE', 'LIST', queue)).map(([name]) => name).sort(), names)),
       exit: () => each((at, status) => assert.equal(this.exit[at], status, `exit of ${at}`)),

@@ -217,6 +217,24 @@ test('bytes stay bytes, ids and queues too', async () => {
   await q.close();
 });
 
+test('headers go with a job, and with each of a schedule', async () => {
+  const q = queue();
+  const meta = { tenant: 'äcme', 'content-type': '', raw: Buffer.from([255, 0]) };
+  await q.add(1, { id: 'a', meta });
+  await q.add(1, { id: 'b', meta: {} });
+  assert.deepEqual([(await q.get('a')).meta, 'meta' in (await q.get('b'))], [meta, false]);
+  await q.schedule('s', { every: '1h', meta });
+  await q.call('DELAY.SCHEDULE', 'RUN', q.name, 's');
+  const seen = [];
+  const worker = new Worker(q.name, (body, job) => void seen.push(job.meta), { connection: server.url, signals: false });
+  await until(async () => (await q.stats()).acked === 3);
+  assert.deepEqual([seen, await worker.close()], [[meta, {}, meta], true]);
+  for (const wrong of [{ a: 1 }, { a: null }, 'a', 7]) await assert.rejects(q.add(1, { meta: wrong }), TypeError, String(wrong));
+  await assert.rejects(q.add(1, { meta: { '': 'x' } }), /META name has 0 bytes/);
+  assert.deepEqual((await runInline((body, job) => job.meta, 1, { meta: { tenant: 'acme' } })).result, { tenant: 'acme' });
+  await q.close();
+});
+
 test('events, and a listener that throws changes nothing', async () => {
   const q = queue();
   const log = keeper();

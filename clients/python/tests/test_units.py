@@ -301,6 +301,48 @@ def test_steering_errors_are_errors():
     assert [outcome_of(error).kind for error in (Retry(), Snooze(1), Bury("x"), Discard())] == ["retried", "snoozed", "buried", "done"]
 
 
+@pytest.mark.parametrize("processes", [0, 1])
+def test_headers(server, processes):
+    queue, given = Delayd(server.url), {"tenant": "äcme", "empty": "", "bytes": b"\xff\x00"}
+    queue.worker("headers", processes=processes)(refuses_by_header)
+    queue.add("headers", 1, id="1", attempts=1, meta=given)
+    queue.add_many("headers", [{"body": 1, "id": "2", "attempts": 1, "meta": {}}])
+    assert queue.get("headers", "1")["meta"] == given and "meta" not in queue.get("headers", "2")
+    worker = queue.start()
+    until(lambda: server.stats("headers")["dead"] == 2)
+    assert worker.stop()
+    errors = [queue.get("headers", id)["error"] for id in "12"]
+    assert errors == [repr(given), "{}"]
+    queue.every("1h", "headers", name="s", meta=given)(refuses_by_header)
+    worker = queue.start()
+    until(lambda: server.call("DELAY.SCHEDULE", "LIST", "headers"))
+    id = server.call("DELAY.SCHEDULE", "RUN", "headers", "delayd:s").decode()
+    until(lambda: server.stats("headers")["dead"] == 3)
+    assert worker.stop() and queue.get("headers", id)["error"] == repr(given)
+    server.call("DELAY.SCHEDULE", "DEL", "headers", "delayd:s")
+
+
+def refuses_by_header(body, job):
+    raise Bury(repr(job.meta))
+
+
+def test_headers_that_are_none(queue):
+    for meta in ({"a": 1}, {1: "a"}, {"a": None}):
+        with pytest.raises(TypeError, match="meta"):
+            queue.add("headers", 1, meta=meta)
+    with pytest.raises(Refused, match="META name has 0 bytes"):
+        queue.add("headers", 1, meta={"": "x"})
+
+
+def test_headers_without_a_server():
+    queue, seen = Delayd(), []
+    queue.worker("headers")(lambda body, job: seen.append(job.meta))
+    with run_inline(queue):
+        queue.add("headers", 1, meta={"tenant": "acme", "META": b"\xff"})
+        queue.add("headers", b"META")
+    assert seen == [{"tenant": "acme", "META": b"\xff"}, {}]
+
+
 def test_spans(server, queue):
     pytest.importorskip("opentelemetry.sdk")
     from opentelemetry import trace
@@ -313,10 +355,16 @@ def test_spans(server, queue):
     trace.set_tracer_provider(provider)
     traced = Delayd(server.url, trace=True)
     traced.worker("spans")(lambda body: 1 / body)
+    with trace.get_tracer("shop").start_as_current_span("order") as order:
+        traced.add("spans", 1, id="caused", meta={"tenant": "acme"})
+    assert traced.get("spans", "caused")["meta"]["tenant"] == "acme"
     worker = traced.start()
     traced.add_many("spans", [{"body": 1, "id": "good"}, {"body": 0, "id": "bad", "attempts": 1}])
-    until(lambda: len(exporter.get_finished_spans()) == 2)
+    until(lambda: len(exporter.get_finished_spans()) == 4)
     assert worker.stop()
-    spans = {span.attributes["delayd.id"]: span for span in exporter.get_finished_spans()}
+    spans = {span.attributes["delayd.id"]: span for span in exporter.get_finished_spans() if span.name != "order"}
+    caused = spans["caused"]
+    assert caused.context.trace_id == order.context.trace_id and caused.parent.span_id == order.context.span_id
+    assert spans["good"].parent is None
     assert {span.name for span in spans.values()} == {"delayd.job"} and spans["good"].attributes["delayd.queue"] == "spans"
     assert spans["good"].attributes["delayd.lateness_ms"] >= 0 and not spans["bad"].status.is_ok

@@ -63,6 +63,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         Argument::word("bound", "BOUND")
             .optional()
             .about("The leases end when this connection closes."),
+        Argument::word("meta", "META")
+            .optional()
+            .about("Each job has two elements more: a nil, whose place is kept, and an array of the names and values \
+                    of its META by turns, empty without META."),
     ])
     .flags(&[Flag::Write, Flag::Blocking, Flag::NoScript])
     .keys(KeyPositions::Counted { at: 2 })
@@ -152,6 +156,7 @@ fn parse_reserve<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         lease_ms: None,
         no_ack: false,
         bound: false,
+        meta: false,
     };
     while let Some(option) = args.option()? {
         match option {
@@ -159,6 +164,7 @@ fn parse_reserve<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "LEASE" => reserve.lease_ms = Some(args.duration("lease", 1)?),
             "NOACK" => reserve.no_ack = true,
             "BOUND" => reserve.bound = true,
+            "META" => reserve.meta = true,
             _ => return Err(args.unknown_option()),
         }
     }

@@ -22,6 +22,29 @@ pub(super) const WHEN: Argument = Argument::new("when", ArgumentKind::When).abou
 pub(super) const PRIORITY: Argument =
     Argument::option("PRIORITY", "priority", ArgumentKind::Integer).shown("0-9");
 
+/// Names and values beside a body.
+pub(super) const META: Argument = Argument::block(
+    "meta",
+    &[
+        Argument::new("numpairs", ArgumentKind::Integer).about("1 to 64."),
+        Argument::block(
+            "pair",
+            &[
+                Argument::new("name", ArgumentKind::Bytes)
+                    .about("1 to 128 bytes, each once. Names and values have at most 8 KiB in all."),
+                Argument::new("value", ArgumentKind::Bytes).about("Any bytes."),
+            ],
+        )
+        .multiple(),
+    ],
+)
+.after("META")
+.optional()
+.about(
+    "Headers beside the body, such as a trace context or a content type: kept in their order, shown by GET, and by \
+     RESERVE if it says META.",
+);
+
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
     "delay.add",
     "Adds a job that becomes available at a given time, never earlier",
@@ -68,6 +91,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
         "The id stays taken this long after the job was acknowledged, popped or expired. Default 0: it is free \
          at once.",
     ),
+    META,
 ])
 .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
 .keys(KeyPositions::Range { first: 1, last: 1 })
@@ -83,6 +107,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
         "DELAY.ADD orders 10m \"close 7\" ID order:7 REPLACE PRIORITY 0 BACKOFF 1s,5s,30s",
         "\"order:7\"",
     ),
+    ("DELAY.ADD orders 0ms hello ID h1 META 2 tenant acme content-type text/plain", "\"h1\""),
 ])
 .parse(parse_add)];
 
@@ -102,6 +127,7 @@ fn parse_add<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "LEASE" => add.lease_ms = Some(args.duration("lease", 1)?),
             "TTL" => add.ttl_ms = Some(args.duration("ttl", 0)?),
             "UNIQUE" => add.unique_ms = args.duration("unique", 0)?,
+            "META" => add.meta = args.meta()?,
             _ => return Err(args.unknown_option()),
         }
         if matches!(option, "NX" | "REPLACE" | "UNIQUE") {

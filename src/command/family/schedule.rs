@@ -3,7 +3,7 @@
 mod parse;
 
 use crate::command::family::help::help;
-use crate::command::family::produce::{PRIORITY, QUEUE};
+use crate::command::family::produce::{META, PRIORITY, QUEUE};
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
 
@@ -81,6 +81,7 @@ const SET_ARGUMENTS: &[Argument] = &[
     Argument::option("TTL", "ttl", ArgumentKind::Duration).shown("duration").about(
         "A job expires this long after its due time unless it was delivered; 0 never. Default: the queue's, else 0.",
     ),
+    META,
 ];
 
 const KEY: KeyPositions = KeyPositions::Range { first: 2, last: 2 };

@@ -2,6 +2,7 @@
 
 use crate::command::show::schedule;
 use crate::engine::model::across::{FoundJob, QueueRow};
+use crate::engine::model::meta::Meta;
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::reply::{Delivered, Glimpse, JobView, Reply};
 use crate::engine::model::request::Shape;
@@ -76,7 +77,7 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
 }
 
 fn write_delivered(job: &Delivered<'_>, out: &mut Encoder<'_>) {
-    out.array(7);
+    out.array(if job.meta.is_some() { 9 } else { 7 });
     out.bulk(job.queue.name);
     out.bulk(job.id);
     out.bulk(job.body);
@@ -87,6 +88,29 @@ fn write_delivered(job: &Delivered<'_>, out: &mut Encoder<'_>) {
     out.integer(i64::from(job.attempt));
     out.integer(integer(job.due.0));
     out.integer(integer(job.lease_end.0));
+    if let Some(meta) = job.meta {
+        // The place of the job's group, once jobs have groups.
+        out.null();
+        out.array(2 * meta.pairs().count());
+        write_pairs(meta, out);
+    }
+}
+
+/// Names and values by turns.
+fn write_pairs(meta: Meta<'_>, out: &mut Encoder<'_>) {
+    for (name, value) in meta.pairs() {
+        out.bulk(name);
+        out.bulk(value);
+    }
+}
+
+/// As a field of a job or a schedule, if there is any.
+pub(super) fn write_meta(meta: Meta<'_>, out: &mut Encoder<'_>) {
+    if !meta.is_none() {
+        out.bulk(b"meta");
+        out.map(meta.pairs().count());
+        write_pairs(meta, out);
+    }
 }
 
 fn write_listed(shape: Shape, jobs: &[Delivered<'_>], out: &mut Encoder<'_>) {
@@ -115,7 +139,8 @@ fn write_names(names: &[&[u8]], out: &mut Encoder<'_>) {
 fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
     let lease = if job.lease.is_some() { 3 } else { 0 };
     let death = if job.death.is_some() { 2 } else { 0 };
-    out.map(17 + lease + death + usize::from(job.error.is_some()));
+    let meta = usize::from(!job.meta.is_none());
+    out.map(17 + lease + death + usize::from(job.error.is_some()) + meta);
     text("id", job.id, out);
     text("state", job.state.word().as_bytes(), out);
     text("body", job.body, out);
@@ -148,6 +173,7 @@ fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
     if let Some((_, died)) = job.death {
         number("died", died.0, out);
     }
+    write_meta(job.meta, out);
 }
 
 fn write_settings(values: &[(Setting, String, bool)], all: bool, out: &mut Encoder<'_>) {

@@ -1,6 +1,6 @@
 //! How schedules look on the wire.
 
-use crate::command::show::render::{integer, maybe, number, text};
+use crate::command::show::render::{integer, maybe, number, text, write_meta};
 use crate::engine::model::schedule::{
     Definition, ENDLESS, JobOptions, Rule, ScheduleChange, ScheduleRow, ScheduleView,
 };
@@ -19,7 +19,8 @@ pub(super) fn write_schedule(view: &ScheduleView<'_>, out: &mut Encoder<'_>) {
         Rule::Every { .. } => 1,
         Rule::Cron { .. } => 2,
     };
-    out.map(29 + rule);
+    let meta = view.definition.terms().meta.get();
+    out.map(29 + rule + usize::from(!meta.is_none()));
     text("name", view.name, out);
     text("state", view.state.word().as_bytes(), out);
     write_definition(view.definition, view.runs_left, out);
@@ -32,6 +33,7 @@ pub(super) fn write_schedule(view: &ScheduleView<'_>, out: &mut Encoder<'_>) {
     number("missed", view.outcomes.missed, out);
     number("skipped", view.outcomes.skipped, out);
     number("replaced", view.outcomes.replaced, out);
+    write_meta(meta, out);
 }
 
 /// 13 fields and those of the rule.

@@ -10,13 +10,14 @@ use crate::command::read::number;
 use crate::command::read::number::Whole;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{CommandSpec, Group};
+use crate::engine::model::meta::OwnMeta;
 use crate::engine::model::policy::Backoff;
 use crate::engine::model::request::{QueueName, Side, Wait, When};
 use crate::engine::model::walk::Cursor;
 use crate::error::{Error, Shown};
 use crate::ids::{Db, Token};
 use crate::limits::{
-    COUNT_MAX, DELAY_MS_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, PRIORITY_MAX,
+    COUNT_MAX, DELAY_MS_MAX, META_PAIRS_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, PRIORITY_MAX,
     SCHEDULE_INSTANT_MS_MAX, SCHEDULE_NAME_BYTES_MAX,
 };
 use crate::time::Written;
@@ -169,6 +170,26 @@ impl<'a> Args<'a> {
         }
         names.iter().try_for_each(|name| check_bytes("name", name, SCHEDULE_NAME_BYTES_MAX))?;
         Ok(names)
+    }
+
+    /// How many pairs, and then as many names and values by turns.
+    pub fn meta(&mut self) -> Result<OwnMeta, Error> {
+        let count = self.word("numpairs")?;
+        let pairs =
+            number::unsigned(count).filter(|pairs| (1..=META_PAIRS_MAX as u64).contains(pairs));
+        let Some(pairs) = pairs else {
+            let shown = Shown::new(count);
+            return Err(Error::text(format!(
+                "ERR META numpairs {shown} is not an integer from 1 to {META_PAIRS_MAX}"
+            )));
+        };
+        let (needed, left) = (2 * pairs as usize, self.left());
+        let Some(keep) = left.checked_sub(needed) else {
+            return Err(Error::text(format!(
+                "ERR syntax error: META {pairs} needs {needed} words, a name and a value for each pair, but {left} follow"
+            )));
+        };
+        OwnMeta::of(self.words_but(keep))
     }
 
     /// A whole number from `least` to `most`, leading zeros allowed.

@@ -55,6 +55,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
             _ => {
                 (parts::part("job", html! { (summary(frame, &job)) (life(frame, &job)) }))
                 (actions(frame, &job))
+                (headers(&job))
                 (content(frame, params, &job))
             }
         }
@@ -187,6 +188,18 @@ fn of_leased(frame: &PageFrame, job: &Job<'_>, fields: &[(&str, &[u8]); 3]) -> M
             (parts::action(frame, "/do/cancel", &force, "Cancel", Confirm::Count { words: "Remove the job although a worker has it. The worker goes on, but its ACK will count for nothing.".to_owned() }))
         }
     }
+}
+
+/// META, in its order.
+fn headers(job: &Job<'_>) -> Markup {
+    let shown = |value: &Value| escape::text(value.bytes().unwrap_or_default());
+    let meta = job.got.field("meta").fields();
+    let words: Vec<_> = meta.iter().map(|(name, value)| (shown(name), shown(value))).collect();
+    let pairs: Vec<_> = words
+        .iter()
+        .map(|(name, value)| (name.as_str(), html! { code { bdi { (value) } } }))
+        .collect();
+    html! { @if !pairs.is_empty() { (parts::card("Headers", html! {}, parts::facts(&pairs))) } }
 }
 
 fn content(frame: &PageFrame, params: &Params, job: &Job<'_>) -> Markup {

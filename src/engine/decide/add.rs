@@ -8,9 +8,10 @@ use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::add::Arrival;
 use crate::engine::store::Located;
-use crate::engine::store::jobs::{JobIndex, JobStage};
+use crate::engine::store::jobs::{JobIndex, JobStage, stored_meta_bytes};
 use crate::error::{Error, Shown};
 use crate::ids::QueueNo;
+use crate::limits::LEVEL_META;
 use crate::time::Millis;
 
 impl Step<'_, '_> {
@@ -31,6 +32,9 @@ impl Step<'_, '_> {
         let due = self.live.settings.resolve("when", add.when, self.now)?;
         if let Some(lease_ms) = add.lease_ms {
             self.live.settings.check_lease("lease", lease_ms)?;
+        }
+        if !add.meta.get().is_none() {
+            self.check_level(LEVEL_META, "META")?;
         }
         let queue = self.queue(add.queue);
         let at = match (queue, add.id) {
@@ -55,7 +59,7 @@ impl Step<'_, '_> {
             self.check_admission(queue, u64::from(!replaces))?;
         }
         let id_bytes = add.id.map_or(token::ID_BYTES, <[u8]>::len);
-        let size = std::iter::once(id_bytes + add.body.len());
+        let size = std::iter::once(id_bytes + stored_meta_bytes(add.meta.get()) + add.body.len());
         self.check_memory(queue, add.queue, size)?;
         if let (Some((queue, at, _)), Some(id)) = (old, add.id) {
             self.commit(&Fact::Deleted { queue, id }, at);
@@ -91,6 +95,17 @@ impl Step<'_, '_> {
         }
         let ready = self.store.queue(queue).count(JobState::Ready);
         self.reply(Reply::Integer(ready as i64))
+    }
+
+    /// Whether all members of the cluster, if there is one, read what this needs.
+    pub fn check_level(&self, level: u32, what: &str) -> Result<(), Error> {
+        let leading = self.store.leading();
+        if leading.term > 0 && leading.level < level {
+            return Err(Error::text(format!(
+                "ERR not all nodes of the cluster support {what}; upgrade them, then run FAILOVER"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether a job due at `due` is ready now. It is not while earlier ones of its queue are still

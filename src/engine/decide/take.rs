@@ -22,9 +22,9 @@ impl Step<'_, '_> {
         {
             return self.refuse(&error);
         }
-        let Reserve { db, queues, wait, count, lease_ms, no_ack, bound } = *reserve;
+        let Reserve { db, queues, wait, count, lease_ms, no_ack, bound, meta } = *reserve;
         let terms = (!no_ack).then_some(LeaseTerms { lease_ms, bound });
-        self.take_or_wait(db, queues, wait, Taking::Reserve { count, terms })
+        self.take_or_wait(db, queues, wait, Taking::Reserve { count, terms, meta })
     }
 
     pub fn list_pop(&mut self, pop: &ListPop<'_>) -> Outcome {

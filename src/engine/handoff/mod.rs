@@ -256,7 +256,9 @@ impl Step<'_, '_> {
             Some(Err(error)) => return self.turn.outbox.reply(client, Reply::Error(&error)),
             None => {}
         }
-        let delivered: Vec<Delivered<'_>> = taken.iter().map(|taken| taken.shown(store)).collect();
+        let meta = matches!(taking, Taking::Reserve { meta: true, .. });
+        let shown = taken.iter().map(|taken| taken.shown(store, meta));
+        let delivered: Vec<Delivered<'_>> = shown.collect();
         let reply = match taking {
             Taking::Pop => Reply::Popped(delivered[0]),
             Taking::List { shape, .. } => Reply::Listed(shape, delivered.as_slice()),

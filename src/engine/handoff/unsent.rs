@@ -68,6 +68,7 @@ impl Step<'_, '_> {
         let image = Image {
             id: departed.id(),
             body: departed.body(),
+            meta: departed.meta(),
             policy,
             priority: job.priority,
             added: job.added,

@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use crate::engine::model::fact::{ByteCount, Destination, Fact, FactId, Image, Writer};
+use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::{Backoff, Policy, Steps};
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
@@ -25,6 +26,9 @@ const ADDED_IMAGE_BYTES: u64 = 48;
 const SCHEDULE_IMAGE_BYTES: u64 = 128 + 8 * OPEN_MAX as u64;
 /// The same of a queue: its totals and what is counted of it.
 const QUEUE_IMAGE_BYTES: u64 = 160;
+
+/// What META takes in a fact or an image, in addition to the block: the tag and the length before it.
+const META_BYTES: u64 = 5;
 
 // All numbers take the same room.
 const QUEUE: QueueNo = QueueNo(0);
@@ -48,7 +52,7 @@ pub struct Sizes {
     pub deleted: u64,
     /// Jobs of a queue fall due.
     due: u64,
-    /// Putting back a popped job, in addition to its body and its policy.
+    /// Putting back a popped job, in addition to its META, its body and its policy.
     unpopped: u64,
     /// Nominal instants are passed over.
     passed: u64,
@@ -79,6 +83,7 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
     let image = Image {
         id,
         body: &[],
+        meta: Meta::NONE,
         policy: POLICY,
         priority: 0,
         added: AT,
@@ -117,7 +122,7 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
             next: None,
         }
         .encoded_bytes(),
-        unpopped: Fact::Unpopped { queue, image }.encoded_bytes(),
+        unpopped: Fact::Unpopped { queue, image }.encoded_bytes() + META_BYTES,
         backoff: binding_policy(&backoff),
         configured: Fact::Configured { queue, settings: everything(backoff) }.encoded_bytes(),
         delivered_image: record::history_bytes() + record::lateness_growth(true, true),
@@ -361,7 +366,8 @@ fn pause_bytes() -> u64 {
 /// The jobs, with made ids; their queue and their policy, should they be new.
 fn pushing(push: &Push<'_>) -> u64 {
     let first = adding(&Add::new(push.queue, When::In(0), b""));
-    let bodies = push.bodies.iter().map(|body| added_bytes(FactId::Made(0), body.len()));
+    let bodies =
+        push.bodies.iter().map(|body| added_bytes(FactId::Made(0), Meta::NONE, body.len()));
     first + bodies.sum::<u64>()
 }
 
@@ -369,14 +375,14 @@ fn pushing(push: &Push<'_>) -> u64 {
 /// queue and a policy.
 pub fn moving_bytes_max(body_bytes: usize, name_bytes: usize) -> u64 {
     let bound = Fact::QueueBound { queue: QUEUE, db: Db(0), name: &[] }.encoded_bytes();
-    let added = added_bytes(FactId::Made(0), body_bytes);
+    let added = added_bytes(FactId::Made(0), Meta::NONE, body_bytes);
     SIZES.taking + bound + name_bytes as u64 + SIZES.backoff + added
 }
 
-/// By how much the next base may grow for an occurrence with this many bytes of id and body.
+/// By how much the next base may grow for an occurrence with this many bytes of id, META and body.
 pub fn occurring_growth(bytes: usize) -> u64 {
     let image = ADDED_IMAGE_BYTES + SIZES.delivered_image + SIZES.backoff;
-    let fact = added_bytes(FactId::Given(&[]), bytes);
+    let fact = added_bytes(FactId::Given(&[]), Meta::NONE, bytes) + META_BYTES;
     // An open one is known by its instant.
     image + fact + size_of::<Millis>() as u64
 }
@@ -386,17 +392,18 @@ pub fn deleting_bytes(id_bytes: usize) -> u64 {
     Fact::Deleted { queue: QUEUE, id: &[] }.encoded_bytes() + id_bytes as u64
 }
 
-fn added_bytes(id: FactId<'_>, body_bytes: usize) -> u64 {
+fn added_bytes(id: FactId<'_>, meta: Meta<'_>, body_bytes: usize) -> u64 {
     let (queue, policy, priority, due, body) = (QUEUE, POLICY, 0, AT, &[]);
     let (absolute, ready, left) = (true, true, true);
-    let added = Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body };
+    let added = Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta };
     added.encoded_bytes() + body_bytes as u64
 }
 
 /// The job; its queue and its policy, should they be new; and the job that it replaces. Without a backoff,
 /// the queue's is the longest.
 fn adding(add: &Add<'_>) -> u64 {
-    let added = added_bytes(add.id.map_or(FactId::Made(0), FactId::Given), add.body.len());
+    let id = add.id.map_or(FactId::Made(0), FactId::Given);
+    let added = added_bytes(id, add.meta.get(), add.body.len());
     let name = add.queue.name;
     let bound = Fact::QueueBound { queue: QUEUE, db: add.queue.db, name }.encoded_bytes();
     let policy = add.backoff.as_ref().map_or(SIZES.backoff, binding_policy);
@@ -421,9 +428,10 @@ fn nacking(nack: &Nack<'_>) -> u64 {
     nacked.encoded_bytes() + DROPPED_PER_DEATH * SIZES.deleted
 }
 
-/// The most that putting back a popped job makes, including its policy if that must be bound again.
-pub fn returning_bytes_max(body_bytes: usize, backoff: &Backoff) -> u64 {
-    SIZES.unpopped + body_bytes as u64 + binding_policy(backoff)
+/// The most that putting back a popped job with this many bytes of META and body makes, including its policy if that
+/// must be bound again.
+pub fn returning_bytes_max(data_bytes: usize, backoff: &Backoff) -> u64 {
+    SIZES.unpopped + data_bytes as u64 + binding_policy(backoff)
 }
 
 /// The size of a base, bytes, once all jobs there are have been delivered: the most that it can

@@ -7,6 +7,7 @@ pub mod event;
 pub mod fact;
 pub mod lateness;
 pub mod leading;
+pub mod meta;
 pub mod policy;
 pub mod queue_settings;
 pub mod reply;

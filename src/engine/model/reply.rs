@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 use crate::engine::model::across::{FoundJob, QueueRow};
+use crate::engine::model::meta::Meta;
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::request::{JobState, QueueName, Shape};
 use crate::engine::model::schedule::{ScheduleChange, ScheduleRow, ScheduleView};
@@ -38,6 +39,8 @@ pub struct Delivered<'a> {
     pub due: Millis,
     /// When the lease ends; 0 without one.
     pub lease_end: Millis,
+    /// If it is asked for.
+    pub meta: Option<Meta<'a>>,
 }
 
 /// A job as PEEK and SCAN show it.
@@ -108,6 +111,7 @@ pub struct JobView<'a> {
     pub death: Option<(Reason, Millis)>,
     /// The text of the last `NACK … ERROR`.
     pub error: Option<&'a [u8]>,
+    pub meta: Meta<'a>,
 }
 
 /// A reply.
@@ -178,7 +182,8 @@ impl Reply<'_> {
         const AROUND: usize = 160;
         let delivered = |jobs: &[Delivered<'_>]| -> usize {
             let job = |job: &Delivered<'_>| job.queue.name.len() + job.id.len() + job.body.len();
-            jobs.iter().map(|one| job(one) + AROUND).sum()
+            let meta = |job: &Delivered<'_>| job.meta.map_or(0, Meta::shown_bytes);
+            jobs.iter().map(|one| job(one) + meta(one) + AROUND).sum()
         };
         let texts = |texts: &[&[u8]]| texts.iter().map(|text| text.len() + 16).sum::<usize>();
         match *self {
@@ -194,7 +199,8 @@ impl Reply<'_> {
                 let options = &view.definition.terms().options;
                 let ladder =
                     options.backoff.as_ref().map_or(0, |backoff| backoff.written_bytes_max());
-                view.name.len() + view.body.len() + ids + ladder + 24 * AROUND
+                let meta = view.definition.terms().meta.get().shown_bytes();
+                view.name.len() + view.body.len() + meta + ids + ladder + 24 * AROUND
             }
             Reply::Schedules(rows) => {
                 rows.iter().map(|row| row.name.len() + 2 * AROUND + 256).sum()

@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 pub use crate::engine::model::across::{Locate, Queues, Readable};
+use crate::engine::model::meta::OwnMeta;
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
@@ -88,6 +89,8 @@ pub struct Add<'a> {
     pub ttl_ms: Option<u64>,
     /// The id stays taken this long after the job was acked, popped or expired; 0 not at all.
     pub unique_ms: u64,
+    /// Names and values beside the body.
+    pub meta: OwnMeta,
 }
 
 impl<'a> Add<'a> {
@@ -105,6 +108,7 @@ impl<'a> Add<'a> {
             lease_ms: None,
             ttl_ms: None,
             unique_ms: 0,
+            meta: OwnMeta::NONE,
         }
     }
 }
@@ -124,6 +128,8 @@ pub struct Reserve<'a> {
     pub no_ack: bool,
     /// The leases end when the connection closes.
     pub bound: bool,
+    /// Each job is handed over with its META.
+    pub meta: bool,
 }
 
 /// Which dead jobs `DELAY.REDRIVE` moves.

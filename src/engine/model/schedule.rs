@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 use crate::calendar::Pattern;
+use crate::engine::model::meta::{Meta, OwnMeta};
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::request::QueueName;
@@ -84,6 +85,8 @@ pub struct ScheduleTerms {
     pub grace_ms: u64,
     pub overlap: Overlap,
     pub options: JobOptions,
+    /// What each job gets beside its body.
+    pub meta: OwnMeta,
 }
 
 impl ScheduleTerms {
@@ -103,6 +106,7 @@ impl ScheduleTerms {
             lease_ms: None,
             ttl_ms: None,
         },
+        meta: OwnMeta::NONE,
     };
 
     /// The definition with this rule.
@@ -130,6 +134,12 @@ impl Definition {
         self.terms.as_deref().unwrap_or(&DEFAULT)
     }
 
+    /// Gives its jobs this META.
+    pub fn set_meta(&mut self, meta: Meta<'_>) {
+        let terms = ScheduleTerms { meta: meta.into(), ..self.terms().clone() };
+        self.terms = (terms != ScheduleTerms::DEFAULT).then(|| Box::new(terms));
+    }
+
     /// By how much each occurrence comes later than its nominal instant, ms: less than `spread_ms`, and always the
     /// same for a name. From an FNV-1a of the name, finished by a multiplication so that names that differ in
     /// the last byte spread.
@@ -149,7 +159,7 @@ impl Definition {
     }
 
     /// Bytes that are allocated for its texts and terms, apiece.
-    pub(in crate::engine) fn allocations(&self) -> [usize; 4] {
+    pub(in crate::engine) fn allocations(&self) -> [usize; 5] {
         let (pattern, zone) = match &self.rule {
             Rule::Every { .. } => (0, 0),
             Rule::Cron { pattern, zone } => (pattern.len(), zone.len()),
@@ -158,7 +168,8 @@ impl Definition {
             Some(Steps::Ladder(steps)) => size_of_val(&**steps),
             Some(Steps::Exponential { .. }) | None => 0,
         };
-        [pattern, zone, self.terms.as_ref().map_or(0, |terms| size_of_val(&**terms)), ladder]
+        let terms = self.terms.as_ref().map_or(0, |terms| size_of_val(&**terms));
+        [pattern, zone, terms, ladder, self.terms().meta.get().block().len()]
     }
 }
 

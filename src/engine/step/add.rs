@@ -61,6 +61,7 @@ impl Step<'_, '_> {
             left: ready == Some(Side::Left),
             due,
             body: add.body,
+            meta: add.meta.get(),
         };
         let applied = self.commit(&fact, Located { hash, index: None });
         let index = applied.index.expect("an added job has a number");

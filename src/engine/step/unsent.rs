@@ -84,8 +84,7 @@ impl Taken {
         let own = match self {
             Taken::Leased { .. } => 0,
             Taken::Popped(popped) => {
-                let data = popped.departed.id().len() + popped.departed.body().len();
-                size_of::<Popped>() + size_of::<Departed>() + data
+                size_of::<Popped>() + size_of::<Departed>() + popped.departed.job.data_bytes()
             }
         };
         size_of::<Taken>() + own
@@ -96,22 +95,23 @@ impl Taken {
         match self {
             Taken::Leased { .. } => SIZES.taking,
             Taken::Popped(popped) => {
-                returning_bytes_max(popped.departed.job.body_bytes(), &popped.policy.backoff)
+                returning_bytes_max(popped.departed.job.rest_bytes(), &popped.policy.backoff)
             }
         }
     }
 
-    pub fn shown<'a>(&'a self, store: &'a Store) -> Delivered<'a> {
-        let (queue, id, body, history, due, lease) = match *self {
+    /// As a reply shows it, with its META if that is asked for.
+    pub fn shown<'a>(&'a self, store: &'a Store, with_meta: bool) -> Delivered<'a> {
+        let (queue, (id, body, meta), history, due, lease) = match *self {
             Taken::Leased { queue, index, token, lease_end, .. } => {
-                let (id, body) = (store.jobs().id(index), store.jobs().body(index));
-                let history = store.jobs().history(index);
-                (queue, id, body, history, store.due(index), Some((token, lease_end)))
+                let jobs = store.jobs();
+                let data = (jobs.id(index), jobs.body(index), jobs.meta(index));
+                (queue, data, jobs.history(index), store.due(index), Some((token, lease_end)))
             }
             Taken::Popped(ref popped) => {
                 let departed = &*popped.departed;
-                let (id, body) = (departed.id(), departed.body());
-                (popped.queue, id, body, departed.history.as_ref(), popped.due, None)
+                let data = (departed.id(), departed.body(), departed.meta());
+                (popped.queue, data, departed.history.as_ref(), popped.due, None)
             }
         };
         let queue = store.queue(queue);
@@ -125,6 +125,7 @@ impl Taken {
             attempt: counted + u32::from(lease.is_none()),
             due,
             lease_end: lease.map_or(Millis(0), |(_, end)| end),
+            meta: with_meta.then_some(meta),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::engine::model::fact::{Destination, Fact, FactId, Image};
 use crate::engine::model::leading::{Leading, Stall};
+use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::request::Side;
 use crate::engine::model::token;
@@ -185,7 +186,7 @@ impl Store {
     }
 
     fn add(&mut self, queue: QueueNo, fact: &Fact<'_>, hash: u32, added: Millis) -> JobIndex {
-        let Fact::Added { id, policy, priority, ready, left, due, body, .. } = *fact else {
+        let Fact::Added { id, policy, priority, ready, left, due, body, meta, .. } = *fact else {
             unreachable!("called for a new job");
         };
         let written;
@@ -197,7 +198,7 @@ impl Store {
                 (true, &written[..], self.hasher().number(number))
             }
         };
-        let index = self.enter_job(queue, (id, body), (policy, priority, hash), added);
+        let index = self.enter_job(queue, (id, meta, body), (policy, priority, hash), added);
         self.queue_mut(queue).generated_form |= !made && id.len() == token::ID_BYTES;
         if ready {
             self.make_ready(queue, index, side_of(left), due, added);
@@ -211,11 +212,11 @@ impl Store {
     pub(super) fn enter_job(
         &mut self,
         queue: QueueNo,
-        (id, body): (&[u8], &[u8]),
+        (id, meta, body): (&[u8], Meta<'_>, &[u8]),
         (policy, priority, hash): (PolicyNo, u8, u32),
         added: Millis,
     ) -> JobIndex {
-        let mut job = self.jobs.make(id, body, policy);
+        let mut job = self.jobs.make(id, meta, body, policy);
         (job.priority, job.added, job.hash) = (priority, added, hash);
         let footprint = Footprint::of(&job, None);
         let index = self.put_job(job);
@@ -356,7 +357,7 @@ impl Store {
         if let Some(window) = found.index {
             self.drop_job(queue, window, Millis(0), at);
         }
-        let mut job = self.jobs.make(image.id, image.body, image.policy);
+        let mut job = self.jobs.make(image.id, image.meta, image.body, image.policy);
         (job.priority, job.added) = (image.priority, image.added);
         (job.order, job.hash) = (image.place, found.hash);
         let index = self.put_job(job);

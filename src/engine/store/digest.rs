@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use ahash::AHasher;
 
+use crate::engine::model::meta::Meta;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{JobIndex, JobStage};
 use crate::engine::store::queue::Queue;
@@ -66,6 +67,11 @@ impl Store {
         let own = (text, job.added, order, job.priority, job.stage as u8);
         let armed = timers.is_armed(index).then(|| timers.due(index));
         let timed = (self.due(index), armed);
-        hashed((own, timed, self.policy(index), history))
+        let digest = hashed((own, timed, self.policy(index), history));
+        // Nodes that know no META have the same of all other jobs.
+        match jobs.meta(index) {
+            Meta::NONE => digest,
+            meta => hashed((digest, meta)),
+        }
     }
 }

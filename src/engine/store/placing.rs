@@ -1,5 +1,6 @@
 //! Where jobs stand: each in exactly one place, with a timer in the wheel of its stage, and counted there.
 
+use crate::engine::model::meta::Meta;
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::Side;
 use crate::engine::store::Store;
@@ -215,7 +216,7 @@ impl Store {
         let sequence = self.queue(queue).sequence;
         let history = self.jobs.forget_history(index);
         let id = self.jobs.id(index).to_vec();
-        let mut window = self.jobs.make(&id, &[], self.jobs.get(index).policy());
+        let mut window = self.jobs.make(&id, Meta::NONE, &[], self.jobs.get(index).policy());
         let job = self.jobs.get_mut(index);
         (window.stage, window.hash, window.order) = (JobStage::Window, job.hash, sequence);
         let job = std::mem::replace(job, window);

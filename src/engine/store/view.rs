@@ -118,6 +118,7 @@ impl Store {
             lease,
             death: history.and_then(|history| history.death),
             error: history.and_then(|history| history.error.as_deref()),
+            meta: self.jobs.meta(index),
         }
     }
 }

@@ -406,6 +406,7 @@ impl reply::Outbox for Outputs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::model::meta::OwnMeta;
     use crate::engine::model::reply::Delivered;
     use crate::engine::model::reply::Outbox;
     use crate::engine::model::request::QueueName;
@@ -426,8 +427,8 @@ mod tests {
     fn hand(outputs: &mut Outputs) {
         let queue = QueueName { db: Db(0), name: b"q" };
         let (due, lease_end) = (Millis(1), Millis(0));
-        let job =
-            Delivered { queue, id: b"i", body: b"b", token: None, attempt: 1, due, lease_end };
+        let (id, body, token, meta) = (b"i", b"b", None, None);
+        let job = Delivered { queue, id, body, token, attempt: 1, due, lease_end, meta };
         outputs.reply(CLIENT, Reply::Popped(job));
     }
 
@@ -460,7 +461,12 @@ mod tests {
         for (count, bytes) in [(1, 70_000), (140, 30_000), (5_000, 800), (3, 3 << 20)] {
             let body = vec![b'x'; bytes];
             let id = &[b'i'; 512][..bytes.min(512)];
-            let job = Delivered { queue, id, body: &body, token, attempt: 1, due, lease_end };
+            // 64 pairs are mostly framing.
+            let words = (b'0'..b'0' + 64).map(|name| [name]).collect::<Vec<_>>();
+            let words: Vec<&[u8]> = words.iter().flat_map(|name| [&name[..], b""]).collect();
+            let meta = OwnMeta::of(&words).unwrap();
+            let meta = (count == 5_000).then(|| meta.get());
+            let job = Delivered { queue, id, body: &body, token, attempt: 1, due, lease_end, meta };
             let mut outputs = outputs();
             // The output already has content.
             (0..1_000).for_each(|_| outputs.encoder(CLIENT).ok());

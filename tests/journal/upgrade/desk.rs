@@ -67,6 +67,7 @@ pub fn reserve<'a>(db: u8, queues: &'a [&'a [u8]]) -> Reserve<'a> {
         lease_ms: None,
         no_ack: false,
         bound: false,
+        meta: false,
     }
 }
 

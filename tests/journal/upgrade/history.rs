@@ -4,6 +4,7 @@ use super::desk::{BEGIN, Desk, add, name, reserve};
 use delayd::calendar::Zones;
 use delayd::engine::Facts;
 use delayd::engine::model::fact::Fact;
+use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::{QueueSettings, Side};
 use delayd::engine::model::request::{
@@ -83,6 +84,44 @@ pub fn with_schedules(desk: &mut Desk) {
     desk.schedule("SET other late z EVERY 10m");
     desk.pass(60_000);
     desk.schedule("RUN mail one");
+    desk.log().note_state().unwrap();
+    desk.log().sync().unwrap();
+}
+
+/// Jobs in every state and a schedule, with META and beside others without.
+pub fn with_meta(desk: &mut Desk) {
+    desk.now = BEGIN;
+    let (queue, queues) = (mail(), &[&b"mail"[..]][..]);
+    let meta = || OwnMeta::of(&[b"tenant", b"acme", BYTES, b""]).unwrap();
+    let with = |id, in_ms| Add { meta: meta(), ..add(queue, id, in_ms) };
+    desk.add(with(b"popped", 0));
+    desk.served(1, &Request::Pop { db: Db(0), queues, wait: Wait::No });
+    desk.add(with(b"never-left", 0));
+    desk.ask(5, &Request::Pop { db: Db(0), queues, wait: Wait::No });
+    desk.turn(|engine, now, turn| engine.unsent(now, ClientId(5), turn));
+    desk.add(Add { unique_ms: 9_000_000, ..with(b"window", 0) });
+    for id in [&b"dead"[..], b"leased"] {
+        desk.add(with(id, 0));
+    }
+    desk.served(1, &Request::Reserve(Reserve { count: 4, meta: true, ..reserve(0, queues) }));
+    let (token, error) = (desk.token(b"dead"), Some(BYTES));
+    let (when, bury, uncounted, priority) = (None, true, false, None);
+    let nack = Nack { queue, id: b"dead", token, when, bury, uncounted, priority, error };
+    desk.ask(1, &Request::Nack(nack));
+    let jobs = vec![(&b"window"[..], desk.token(b"window"))];
+    desk.ask(1, &Request::Ack { queue, jobs });
+    desk.add(Add { id: None, ..with(b"", 0) });
+    desk.add(with(b"delayed", 9_000_000));
+    desk.add(add(queue, b"without", 0));
+    desk.schedule("SET mail poll bank EVERY 60s META 2 tenant acme k v");
+    desk.schedule("SET mail plain bank EVERY 60s");
+    desk.pass(60_000);
+    desk.roll();
+    desk.base();
+    desk.add(with(b"after", 0));
+    desk.schedule("SET mail poll bank EVERY 60s");
+    desk.schedule("SET mail late bank EVERY 60s META 1 k v");
+    desk.pass(60_000);
     desk.log().note_state().unwrap();
     desk.log().sync().unwrap();
 }

@@ -221,6 +221,7 @@ fn a_journal_of_each_kind_is_kept() {
     keep("2", || unpacked(&kept().join("1"), false), history::after_upgrade);
     keep("3", || Folder::new("journal"), history::of_a_member);
     keep("4", || Folder::new("journal"), history::with_schedules);
+    keep("5", || Folder::new("journal"), history::with_meta);
 }
 
 /// A folder that is not there is missing, or is written (`make docs`): a journal behind what `scratch` has.

@@ -1,6 +1,7 @@
 //! A run of the simulation during which base files are written, loaded and gone on from.
 
 use delayd::engine::model::fact::Fact;
+use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::request::{Add, JobState, QueueName, Request, Taken, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db};
@@ -120,6 +121,7 @@ impl History {
                 lease_ms: Some(self.churned),
                 ttl_ms: None,
                 unique_ms: 0,
+                meta: OwnMeta::NONE,
             };
             self.ask(client, Request::Add(add));
         }

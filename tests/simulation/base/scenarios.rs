@@ -34,6 +34,7 @@ fn reserve(queue: &'static [&'static [u8]], bound: bool, count: u32) -> Request<
         lease_ms: None,
         no_ack: false,
         bound,
+        meta: false,
     })
 }
 

@@ -9,12 +9,13 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, TypeVar, Union
 
 import redis
 
 from .connection import Backoff, Line, Refused, Word, pairs, pool_for, refusal
-from .job import JSON, Codec
+from .job import JSON, Codec, meta_of
 from .places import Handler, Routes
 from .times import Duration, Instant, duration, seconds, when
 from .words import AddOptions, NewJob, ScheduleOptions, add_words, schedule_words
@@ -53,10 +54,10 @@ class Delayd:
 
     def add(self, queue: str, body: Any = None, **options: Unpack[AddOptions]) -> Optional[str]:
         """Adds a job and returns its id; None if `nx` was asked for and the id is taken."""
-        words = add_words(queue, self._encode(body), {**options})
+        words = add_words(queue, self._encode(body), self._traced({**options}))
         id: Optional[str] = options.get("id")
         if self._inline:
-            return str(self._inline.take(queue, id, words[3]))
+            return str(self._inline.take(queue, id, words))
         tries, backoff = 1 if id is None else ADD_TRIES, Backoff()
         again: list[Word] = []
         while True:
@@ -76,11 +77,11 @@ class Delayd:
 
         The first refusal is raised once all are sent; an atomic one only keeps other clients from seeing half of them.
         """
-        given = [dict(job) for job in jobs]
+        given = [self._traced(dict(job)) for job in jobs]
         named = [options.get("id") for options in given]
         commands = [add_words(queue, self._encode(options.pop("body", None)), options) for options in given]
         if self._inline:
-            return [self._inline.take(queue, id, words[3]) for id, words in zip(named, commands)]
+            return [self._inline.take(queue, id, words) for id, words in zip(named, commands)]
         replies: list[Any] = []
         size = len(commands) if atomic else PIPELINE_MAX
         for start in range(0, len(commands), size or 1):
@@ -117,6 +118,8 @@ class Delayd:
             shown["body"] = self.codec.decode(found["body"])
         except ValueError:
             shown["body"] = found["body"]
+        if "meta" in found:
+            shown["meta"] = meta_of(found["meta"])
         return shown
 
     def stats(self, queue: str) -> Optional[dict[str, Any]]:
@@ -149,6 +152,14 @@ class Delayd:
 
     def close(self) -> None:
         self.pool.disconnect()
+
+    def _traced(self, options: dict[str, Any]) -> dict[str, Any]:
+        """With the trace context of the caller, for the handler's span."""
+        if self.trace:
+            carrier: dict[str, str] = {}
+            import_module("opentelemetry.propagate").inject(carrier)
+            options["meta"] = {**carrier, **(options.get("meta") or {})}
+        return options
 
     def _encode(self, body: Any) -> bytes:
         return bytes(body) if isinstance(body, (bytes, bytearray, memoryview)) else self.codec.encode(body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from datetime import datetime, timezone
-from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
 
 from .times import Duration, duration, seconds
 
@@ -84,7 +84,7 @@ class Job(Generic[Body]):
 
     # The worker's own fields have an underscore: deadlines are of its monotonic clock.
     __slots__ = (
-        "queue", "id", "raw", "body", "token", "attempt", "due_ms", "lost",
+        "queue", "id", "raw", "body", "token", "attempt", "due_ms", "lost", "_meta",
         "_id", "_queue", "_lease", "_until", "_extend_at", "_started", "_places", "_again", "_cancelled", "_error",
     )  # fmt: skip
 
@@ -92,6 +92,7 @@ class Job(Generic[Body]):
 
     def __init__(self, reply: Any, lease: float, sent: float, places: Any = None) -> None:
         self._queue, self._id, self.raw, self.token, self.attempt, self.due_ms = reply[:6]
+        self._meta: Any = reply[8]
         self.queue: str = self._queue.decode("utf-8", "surrogateescape")
         self.id: str = self._id.decode("utf-8", "surrogateescape")
         self.lost = False
@@ -109,8 +110,26 @@ class Job(Generic[Body]):
     def due(self) -> datetime:
         return datetime.fromtimestamp(self.due_ms / 1000, timezone.utc)
 
+    @property
+    def meta(self) -> dict[str, Union[str, bytes]]:
+        """The headers that it was added with: text, or bytes where a value is no UTF-8."""
+        return meta_of(self._meta)
+
     def _pieces(self) -> tuple[Any, ...]:
-        return self._queue, self._id, self.raw, self.token, self.attempt, self.due_ms
+        return self._queue, self._id, self.raw, self.token, self.attempt, self.due_ms, 0, None, self._meta
+
+
+def meta_of(reply: Any) -> dict[str, Union[str, bytes]]:
+    """META as RESP2 or RESP3 shows it."""
+    items = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
+    return {name.decode("utf-8", "surrogateescape"): _text_or_bytes(value) for name, value in items}
+
+
+def _text_or_bytes(value: bytes) -> Union[str, bytes]:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
 
 
 def _told(kind: str, text: str, *before: bytes, after: Optional[str] = None) -> Outcome:

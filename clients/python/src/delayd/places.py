@@ -81,9 +81,10 @@ def span(traced: bool, job: Job[Any]) -> Any:
         return nullcontext()
     # By name: it is not installed everywhere, nor where types are checked.
     trace: Any = import_module("opentelemetry.trace")
+    context = import_module("opentelemetry.propagate").extract({name: value for name, value in job.meta.items() if isinstance(value, str)})
     late = time.time() * 1000 - job.due_ms
     values = {"delayd.queue": job.queue, "delayd.id": job.id, "delayd.attempt": job.attempt, "delayd.lateness_ms": late}
-    return trace.get_tracer("delayd").start_as_current_span("delayd.job", attributes=values)
+    return trace.get_tracer("delayd").start_as_current_span("delayd.job", context, attributes=values)
 
 
 def execute(routes: Routes, codec: Codec, traced: bool, job: Job[Any]) -> Outcome:

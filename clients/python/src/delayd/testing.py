@@ -43,9 +43,12 @@ class run_inline:
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.queue._inline = None
 
-    def take(self, queue: str, id: Optional[str], raw: Any) -> str:
-        name = id or f"inline:{next(self._numbers)}"
-        job: Job[Any] = Job((queue.encode(), name.encode(), raw, b"0", 1, int(time.time() * 1000)), 60.0, time.monotonic())
+    def take(self, queue: str, id: Optional[str], words: list[Any]) -> str:
+        name, raw = id or f"inline:{next(self._numbers)}", words[3]
+        at = words.index("META", 4) if "META" in words[4:] else len(words)
+        meta = [word if isinstance(word, bytes) else word.encode() for word in words[at + 2 :]]
+        pieces = (queue.encode(), name.encode(), raw, b"0", 1, int(time.time() * 1000), 0, None, meta)
+        job: Job[Any] = Job(pieces, 60.0, time.monotonic())
         routes = Routes(self.queue.app)
         for _, declared, _ in self.queue._workers:
             routes.by_queue.update(declared.by_queue)

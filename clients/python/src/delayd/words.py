@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Optional, TypedDict, Union
 
 from .connection import Word
 from .times import Duration, Instant, duration, when
 
 Ladder = Union[str, Sequence[Duration]]
+Meta = Mapping[str, Union[str, bytes]]
 
 
 class JobOptions(TypedDict, total=False):
@@ -17,6 +18,7 @@ class JobOptions(TypedDict, total=False):
     backoff: Ladder
     lease: Duration
     ttl: Duration
+    meta: Meta
 
 
 class AddOptions(JobOptions, total=False):
@@ -54,7 +56,16 @@ def job_words(options: dict[str, Any]) -> list[Word]:
         words += ["BACKOFF", ladder if isinstance(ladder, str) else ",".join(duration(step) for step in ladder)]
     for name in ("lease", "ttl"):
         words += _duration(name, options.pop(name, None))
-    return words
+    return words + meta_words(options.pop("meta", None))
+
+
+def meta_words(meta: Optional[Meta]) -> list[Word]:
+    if not meta:
+        return []
+    for name, value in meta.items():
+        if not isinstance(name, str) or not isinstance(value, (str, bytes)):
+            raise TypeError(f"meta: {name!r} is {value!r}; names are text, values text or bytes")
+    return ["META", len(meta), *(word for pair in meta.items() for word in pair)]
 
 
 def add_words(queue: str, body: bytes, options: dict[str, Any]) -> list[Word]:

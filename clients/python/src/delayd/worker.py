@@ -95,7 +95,7 @@ class Taker(threading.Thread):
             queues = queues[self._turn :] + queues[: self._turn]
             self._turn = (self._turn + 1) % len(queues)
         lease = f"{round(group.lease * 1000)}ms"
-        words: list[Word] = ["DELAY.RESERVE", f"{self.wait:.3f}", len(queues), *queues, "COUNT", free, "LEASE", lease]
+        words: list[Word] = ["DELAY.RESERVE", f"{self.wait:.3f}", len(queues), *queues, "COUNT", free, "LEASE", lease, "META"]
         sent = time.monotonic()
         self.waiting = self.line.id
         if self.stopped.is_set():

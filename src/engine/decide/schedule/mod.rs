@@ -139,7 +139,7 @@ impl Step<'_, '_> {
         self.check_admission(queue, u64::from(!replaces))?;
         let at = self.free_instant(queue, number);
         let id = self.store.schedule(queue, number).id_at(at);
-        let bytes = id.len() + self.store.schedule(queue, number).body.len();
+        let bytes = id.len() + self.store.schedule(queue, number).data_bytes();
         self.check_memory(Some(queue), name, std::iter::once(bytes))?;
         if !self.live.in_transaction && !self.live.room.lets_grow(self.store, bytes as u64) {
             return Err(self.live.room.shortage().into());

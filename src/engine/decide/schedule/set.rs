@@ -13,7 +13,7 @@ use crate::engine::step::schedule::times::Times;
 use crate::engine::store::Located;
 use crate::engine::store::schedules::{Schedule, memory_bytes};
 use crate::error::{Error, Shown};
-use crate::limits::LEVEL_SCHEDULES;
+use crate::limits::{LEVEL_META, LEVEL_SCHEDULES};
 use crate::time::{Millis, Written};
 
 /// When a schedule comes once it is set.
@@ -79,11 +79,9 @@ impl Step<'_, '_> {
             settings.check_lease("LEASE", lease_ms)?;
         }
         let rule = self.rule(&set.rule)?;
-        let leading = self.store.leading();
-        if leading.term > 0 && leading.level < LEVEL_SCHEDULES {
-            return Err(Error::text(
-                "ERR not all nodes of the cluster support schedules; upgrade them, then run FAILOVER",
-            ));
+        self.check_level(LEVEL_SCHEDULES, "schedules")?;
+        if !set.terms.meta.get().is_none() {
+            self.check_level(LEVEL_META, "META")?;
         }
         Ok(set.terms.clone().with(rule))
     }

@@ -70,7 +70,7 @@ impl Step<'_, '_> {
         }
         let of = self.store.queue(queue);
         let name = QueueName { db: of.db, name: &of.name };
-        let size = std::iter::once(schedule.name.len() + schedule.body.len());
+        let size = std::iter::once(schedule.name.len() + schedule.data_bytes());
         let memory = || self.check_memory(Some(queue), name, size).err().map(|_| Obstacle::Memory);
         let held = of.schedules.as_ref().is_some_and(|all| all.was_held);
         let journal = || held.then_some(Obstacle::Journal);

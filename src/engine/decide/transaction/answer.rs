@@ -4,6 +4,7 @@ use crate::engine::decide::list::{BODIES_BYTES_MAX, BODY_COST};
 use crate::engine::decide::transaction::account::DELIVERED_BYTES;
 use crate::engine::decide::transaction::plan::Plan;
 use crate::engine::model::across::Readable;
+use crate::engine::model::meta::META_FRAMING_BYTES;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::request::{Find, JobState, Locate, QueueName, Queues, Request, Scan};
 use crate::engine::model::schedule::Scheduling;
@@ -109,11 +110,13 @@ impl<'e, 'r> Plan<'e, 'r> {
         match *of {
             Scheduling::Get { queue, name } => {
                 let store = self.store;
-                let of = |queue: &&Queue| Some(store.find_schedule(queue.number, name)?.body.len());
+                let of =
+                    |queue: &&Queue| Some(store.find_schedule(queue.number, name)?.data_bytes());
                 let there = self.account(queue).queues.iter().filter_map(of).max().unwrap_or(0);
                 let body_bytes = there.max(self.body_set) as u64;
                 let ids = OPEN_MAX as u64 * NAME_REPLY_BYTES;
-                self.answer(1 + OPEN_MAX as u64, SHEET_BYTES + NAME_REPLY_BYTES + ids + body_bytes);
+                let shown = SHEET_BYTES + NAME_REPLY_BYTES + META_FRAMING_BYTES as u64;
+                self.answer(1 + OPEN_MAX as u64, shown + ids + body_bytes);
             }
             Scheduling::List { count, pattern, .. } => {
                 let count = u64::from(count);
@@ -170,7 +173,7 @@ impl<'e, 'r> Plan<'e, 'r> {
             let looked = hi - lo + 1 + lo.min(count - 1 - hi);
             entries += looked.div_ceil(4);
             let mut visit = |job: &Job| {
-                let size = job.body_bytes() as u64 + BODY_COST as u64;
+                let size = job.rest_bytes() as u64 + BODY_COST as u64;
                 (bytes, largest) = (bytes + size, largest.max(size));
                 single || bytes <= BODIES_BYTES_MAX as u64
             };
@@ -215,7 +218,8 @@ impl<'e, 'r> Plan<'e, 'r> {
         // New jobs may have any backoff and any error.
         let any = STEP_BYTES * LADDER_STEPS_MAX as u64 + ERROR_TEXT_BYTES_MAX as u64;
         let more = if came { any } else { more };
-        self.answer(1, if bytes == 0 { 0 } else { bytes + more + VIEW_BYTES });
+        let view = VIEW_BYTES + META_FRAMING_BYTES as u64;
+        self.answer(1, if bytes == 0 { 0 } else { bytes + more + view });
     }
 
     fn peek(&mut self, name: QueueName<'r>, state: Option<JobState>, count: u64, newest: bool) {

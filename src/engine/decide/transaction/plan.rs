@@ -7,6 +7,7 @@ use ahash::RandomState;
 use crate::engine::decide::transaction::Needs;
 use crate::engine::decide::transaction::account::{Account, DELIVERED_BYTES, EXPIRED_MAX};
 use crate::engine::journal_room::Bound;
+use crate::engine::model::meta::META_FRAMING_BYTES;
 use crate::engine::model::queue_settings::{Pause, QueueSettings};
 use crate::engine::model::request::{
     Add, Direction, JobState, ListPop, Move, Push, QueueName, Redrive, Request, Reserve, Side,
@@ -17,9 +18,9 @@ use crate::engine::model::token;
 use crate::engine::step::Live;
 use crate::engine::step::unsent::UNSENT_JOB_BYTES;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{JOB_BYTES, JobStage};
+use crate::engine::store::jobs::{JOB_BYTES, JobStage, stored_meta_bytes};
 use crate::engine::store::queue::{QUEUE_BYTES, Queue};
-use crate::engine::store::schedules::memory_bytes;
+use crate::engine::store::schedules::{Schedule, memory_bytes};
 use crate::error::{Error, Shown};
 use crate::ids::{DATABASES, Db, QueueNo};
 use crate::limits::{
@@ -79,8 +80,11 @@ impl<'e, 'r> Plan<'e, 'r> {
                 count = u64::from(body_bytes > 0);
             }
             Request::Pop { db, queues, .. } => count = self.take(db, queues, None, 1, true),
-            Request::Reserve(Reserve { db, queues, count: asked, no_ack, .. }) => {
+            Request::Reserve(Reserve { db, queues, count: asked, no_ack, meta, .. }) => {
                 count = self.take(db, queues, None, u64::from(asked), no_ack);
+                if meta {
+                    self.answer(0, count * META_FRAMING_BYTES as u64);
+                }
             }
             Request::ListPop(ListPop { db, queues, side, count: asked, .. }) => {
                 count = self.take(db, queues, Some(side), u64::from(asked), true);
@@ -195,7 +199,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         Ok(())
     }
 
-    /// This many jobs with this many bytes of ids and bodies enter a queue.
+    /// This many jobs with this many bytes of ids, META and bodies enter a queue.
     fn enter(&mut self, name: QueueName<'r>, jobs: u64, bytes: u64, largest: u64) {
         let made = std::mem::replace(&mut self.account(name).made, true);
         let queue = if made { 0 } else { QUEUE_BYTES + name.name.len() as u64 };
@@ -236,8 +240,9 @@ impl<'e, 'r> Plan<'e, 'r> {
         if add.taken == Taken::Replace {
             account.lose(1, 0);
         }
-        let bytes = add.id.map_or(token::ID_BYTES, <[u8]>::len) + add.body.len();
-        self.enter(name, 1, bytes as u64, bytes as u64);
+        let id_bytes = add.id.map_or(token::ID_BYTES, <[u8]>::len);
+        let bytes = (id_bytes + stored_meta_bytes(add.meta.get()) + add.body.len()) as u64;
+        self.enter(name, 1, bytes, bytes);
         Ok(())
     }
 
@@ -571,7 +576,8 @@ impl<'e, 'r> Plan<'e, 'r> {
                 self.make(set.queue, bytes);
                 let account = self.account(set.queue);
                 (account.touched, account.own) = (true, true);
-                self.body_set = self.body_set.max(set.body.len());
+                let data_bytes = stored_meta_bytes(set.terms.meta.get()) + set.body.len();
+                self.body_set = self.body_set.max(data_bytes);
                 self.schedules_set += 1;
             }
             Scheduling::Delete { queue, names } => {
@@ -593,7 +599,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         let account = self.account(name);
         // A renamed queue may have any schedule.
         let body =
-            |queue: &&Queue| store.find_schedule(queue.number, schedule).map(|of| of.body.len());
+            |queue: &&Queue| store.find_schedule(queue.number, schedule).map(Schedule::data_bytes);
         let there = account.queues.iter().filter_map(body).max();
         if there.is_none() && self.body_set == 0 && !self.account(name).own {
             return Ok(0);

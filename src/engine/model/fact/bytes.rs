@@ -1,6 +1,7 @@
 //! Fields in the form of facts and images: little-endian, byte strings after a u32 length.
 
 use crate::engine::model::fact::{Destination, Image};
+use crate::engine::model::meta::{Meta, OwnMeta};
 use crate::engine::model::policy::{Backoff, Policy, Steps};
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
 use crate::engine::model::reply::Reason;
@@ -168,6 +169,7 @@ impl<S: Sink> Writer<'_, S> {
             grace_ms,
             overlap,
             ref options,
+            meta: _,
         } = definition.terms();
         self.u64(from.0).u64(until.0).u32(runs).u32(catchup).u64(spread_ms).u64(grace_ms);
         self.u8(overlap as u8);
@@ -281,6 +283,12 @@ impl<'a> FactReader<'a> {
         self.take(length)
     }
 
+    /// META, which is there.
+    pub(in crate::engine) fn meta(&mut self) -> Result<Meta<'a>, Malformed> {
+        let block = self.bytes()?;
+        Meta::read(block).filter(|meta| !meta.is_none()).ok_or_else(|| self.malformed())
+    }
+
     pub(super) fn destination(&mut self) -> Result<Destination, Malformed> {
         Ok(match self.u8()? {
             0 => Destination::Ready,
@@ -304,7 +312,8 @@ impl<'a> FactReader<'a> {
         let history = present.then_some(counts);
         let (present, error) = (self.flag()?, self.bytes()?);
         let error = present.then_some(error);
-        Ok(Image { id, body, policy, priority, added, due, place, history, error })
+        let meta = Meta::NONE;
+        Ok(Image { id, body, meta, policy, priority, added, due, place, history, error })
     }
 
     pub(in crate::engine) fn policy(&mut self) -> Result<Policy, Malformed> {
@@ -368,8 +377,17 @@ impl<'a> FactReader<'a> {
         let overlap = Overlap::ALL.into_iter().find(|known| *known as u8 == overlap);
         let (Some(overlap), true) = (overlap, catchup > 0) else { return Err(self.malformed()) };
         let options = self.job_options()?;
-        let terms =
-            ScheduleTerms { from, until, runs, catchup, spread_ms, grace_ms, overlap, options };
+        let terms = ScheduleTerms {
+            from,
+            until,
+            runs,
+            catchup,
+            spread_ms,
+            grace_ms,
+            overlap,
+            options,
+            meta: OwnMeta::NONE,
+        };
         Ok(terms.with(rule))
     }
 

@@ -1,11 +1,13 @@
 //! The bytes of facts: little-endian, one fact after the other, each a tag byte and then its fields in
 //! the order of their declaration.
 //!
-//! The layout of a tag never changes: a changed fact gets a new tag, and the old one stays readable forever.
+//! The layout of a tag never changes: a changed fact gets a new tag, and the old one stays readable forever. A job or a
+//! schedule with META is a fact as without, behind a tag and the META: whatever comes to a fact later stands there too.
 
 use crate::engine::model::fact::{
     ByteCount, Destination, Fact, FactId, FactReader, Image, Malformed, Sink, Writer,
 };
+use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::request::Purge;
@@ -18,6 +20,9 @@ const ADDED: u8 = 5;
 const ADDED_MADE: u8 = 6;
 const DUE: u8 = 7;
 const DUE_LEFT: u8 = 25;
+
+// Before META and the fact that it belongs to.
+const WITH_META: u8 = 40;
 
 // The database of a Flushed that names none.
 const ALL_DATABASES: u8 = u8::MAX;
@@ -119,8 +124,12 @@ macro_rules! facts {
             /// Appends the encoded fact. Cost: one copy of id and body.
             pub fn encode(&self, out: &mut impl Sink) {
                 let w = &mut Writer(out);
+                let meta = self.meta();
+                if !meta.is_none() {
+                    w.u8(WITH_META).bytes(meta.block());
+                }
                 match self {
-                    Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } => {
+                    Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, .. } => {
                         match id {
                             FactId::Given(id) => w.head(ADDED, *queue).bytes(id),
                             FactId::Made(number) => w.head(ADDED_MADE, *queue).u64(*number),
@@ -140,9 +149,8 @@ macro_rules! facts {
                 }
             }
 
-            /// Reads the next fact.
-            pub fn decode(r: &mut FactReader<'a>) -> Result<Fact<'a>, Malformed> {
-                let fact = match r.u8()? {
+            fn decode_tagged(tag: u8, r: &mut FactReader<'a>) -> Result<Fact<'a>, Malformed> {
+                let fact = match tag {
                     tag @ (ADDED | ADDED_MADE) => {
                         let queue = QueueNo(r.u32()?);
                         let id = match tag {
@@ -151,8 +159,8 @@ macro_rules! facts {
                         };
                         let (policy, priority) = (PolicyNo(r.u32()?), r.u8()?);
                         let [absolute, ready, left] = flags_of(r.u8()?);
-                        let (due, body) = (r.millis()?, r.bytes()?);
-                        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body }
+                        let (due, body, meta) = (r.millis()?, r.bytes()?, Meta::NONE);
+                        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta }
                     }
                     tag @ (DUE | DUE_LEFT) => {
                         let (queue, place, count) = (Field::get(r)?, Field::get(r)?, r.u32()?);
@@ -209,6 +217,28 @@ facts! {
     39 "ran" Ran { queue, schedule, at, due, policy, priority, left }
 }
 
+impl<'a> Fact<'a> {
+    /// Reads the next fact.
+    pub fn decode(r: &mut FactReader<'a>) -> Result<Fact<'a>, Malformed> {
+        match r.u8()? {
+            WITH_META => {
+                let given = r.meta()?;
+                let tag = r.u8()?;
+                let mut fact = Fact::decode_tagged(tag, r)?;
+                match &mut fact {
+                    Fact::Added { meta, .. } | Fact::Unpopped { image: Image { meta, .. }, .. } => {
+                        *meta = given;
+                    }
+                    Fact::Scheduled { definition, .. } => definition.set_meta(given),
+                    _ => return Err(r.malformed()),
+                }
+                Ok(fact)
+            }
+            tag => Fact::decode_tagged(tag, r),
+        }
+    }
+}
+
 impl Fact<'_> {
     /// Bytes of the encoded fact.
     pub fn encoded_bytes(&self) -> u64 {
@@ -228,6 +258,7 @@ impl Fact<'_> {
 mod tests {
     use super::*;
     use crate::engine::Facts;
+    use crate::engine::model::meta::OwnMeta;
     use crate::engine::model::policy::{Backoff, Steps};
     use crate::engine::model::queue_settings::Side;
     use crate::engine::model::reply::Reason;
@@ -261,6 +292,7 @@ mod tests {
         let image = Image {
             id,
             body: b"body",
+            meta: Meta::NONE,
             policy: number,
             priority: 2,
             added: Millis(3),
@@ -279,6 +311,7 @@ mod tests {
             left,
             due,
             body: b"\r\n\0",
+            meta: Meta::NONE,
         };
         let nacked = |error, to| Fact::Nacked { queue, id, counted: true, priority: 1, error, to };
         let dead = |reason| Destination::Dead { reason, kept_until: Millis(5) };
@@ -303,6 +336,9 @@ mod tests {
             added(FactId::Given(id), true, false, false),
             added(FactId::Made(u64::MAX), false, true, false),
             added(FactId::Made(7), false, true, true),
+            with_meta(added(FactId::Made(7), false, true, true)),
+            with_meta(added(FactId::Given(id), true, false, false)),
+            with_meta(Fact::Unpopped { queue, image }),
             Fact::Due { queue, place: i64::MAX, count: 1_000, left: false },
             Fact::Due { queue, place: i64::MIN, count: 1_000, left: true },
             Fact::Leased { queue, id, token: Token(5), lease_end, bound: true, on_time: false },
@@ -365,6 +401,16 @@ mod tests {
                 after: Millis(6),
                 next: None,
             },
+            with_meta(Fact::Scheduled {
+                queue,
+                schedule: ScheduleNo(3),
+                name: b"poll",
+                body: b"",
+                definition: Box::new(Definition::of(Rule::Every { ms: 100 })),
+                anchor: Millis(5),
+                after: Millis(6),
+                next: None,
+            }),
             Fact::Unscheduled { queue, schedule: ScheduleNo(u64::MAX) },
             Fact::Occurred {
                 queue,
@@ -412,6 +458,18 @@ mod tests {
         ]
     }
 
+    fn with_meta(mut fact: Fact<'static>) -> Fact<'static> {
+        let given = Meta::read(b"\x06\x04\0tenantacme\x01\0\0k").expect("two pairs");
+        match &mut fact {
+            Fact::Added { meta, .. } | Fact::Unpopped { image: Image { meta, .. }, .. } => {
+                *meta = given;
+            }
+            Fact::Scheduled { definition, .. } => definition.set_meta(given),
+            _ => panic!("a fact without META"),
+        }
+        fact
+    }
+
     /// With every field set.
     fn definition() -> Definition {
         let options = JobOptions {
@@ -431,6 +489,7 @@ mod tests {
             grace_ms: 6,
             overlap: Overlap::Replace,
             options,
+            meta: OwnMeta::NONE,
         };
         terms.with(rule)
     }
@@ -461,9 +520,20 @@ mod tests {
 
     #[test]
     fn tags_that_nobody_wrote_and_a_stall_that_ends_before_it_begins_are_malformed() {
-        for tag in (0..=u8::MAX).filter(|tag| !(1..=39).contains(tag)) {
+        for tag in (0..=u8::MAX).filter(|tag| !(1..=40).contains(tag)) {
             let facts = Facts { bytes: [&[tag][..], &[0; 64]].concat(), count: 1 };
             assert!(matches!(facts.iter().next(), Some(Err(_))), "tag {tag}");
+        }
+        // META before a fact that has none, before itself, and without a pair.
+        let mut deleted = Vec::new();
+        Fact::Deleted { queue: QueueNo(1), id: b"x" }.encode(&mut deleted);
+        let meta = [WITH_META, 4, 0, 0, 0, 1, 0, 0, b'k'];
+        let mut added = Vec::new();
+        with_meta(one_of_each().swap_remove(10)).encode(&mut added);
+        let none = [&[WITH_META, 0, 0, 0, 0][..], &deleted].concat();
+        for bytes in [[&meta[..], &deleted].concat(), [&meta[..], &added].concat(), none] {
+            let facts = Facts { bytes, count: 1 };
+            assert!(matches!(facts.iter().next(), Some(Err(_))));
         }
         for (term, from, to) in [(1, 5, 4), (0, 4, 5)] {
             let (stall_from, stall_to) = (Millis(from), Millis(to));

@@ -7,6 +7,7 @@ mod batch;
 mod bytes;
 mod codec;
 
+use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
@@ -46,6 +47,7 @@ pub enum Destination {
 pub struct Image<'a> {
     pub id: &'a [u8],
     pub body: &'a [u8],
+    pub meta: Meta<'a>,
     pub policy: PolicyNo,
     /// 0 to 9.
     pub priority: u8,
@@ -92,6 +94,7 @@ pub enum Fact<'a> {
         left: bool,
         due: Millis,
         body: &'a [u8],
+        meta: Meta<'a>,
     },
     /// The next `count` delayed jobs in (due, sequence) order became ready.
     Due {
@@ -329,6 +332,15 @@ impl<'a> Fact<'a> {
             | Fact::WindowOver { queue, id, .. } => (queue, id),
             _ => return None,
         })
+    }
+
+    /// The META that a job or a schedule comes with.
+    pub fn meta(&self) -> Meta<'_> {
+        match self {
+            Fact::Added { meta, .. } | Fact::Unpopped { image: Image { meta, .. }, .. } => *meta,
+            Fact::Scheduled { definition, .. } => definition.terms().meta.get(),
+            _ => Meta::NONE,
+        }
     }
 
     /// The schedule that it is about, and its queue.

@@ -322,7 +322,7 @@ impl Step<'_, '_> {
             self.pass(queue, number, times, nominal, [0, 1]);
             return Ok(());
         }
-        let body_bytes = schedule.body.len();
+        let body_bytes = schedule.data_bytes();
         let is_last = schedule.runs_left().is_some_and(|left| left <= 1);
         // Before anything gives way: what is held changes nothing.
         self.check_making(queue, id.len() + body_bytes)?;

@@ -11,10 +11,12 @@ mod order;
 pub(in crate::engine) mod policies;
 pub(in crate::engine) mod slots;
 
+use crate::engine::model::meta::Meta;
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::JobState;
 use crate::engine::store::jobs::bodies::{Data, Slot};
 use crate::ids::PolicyNo;
+use crate::limits::NAME_BYTES_MAX;
 use crate::pool::Pool;
 use crate::time::{Micros, Millis};
 
@@ -62,9 +64,9 @@ pub struct Job {
     /// Delayed: the sequence in which it was armed. Ready and leased: its place. Dead: the sequence
     /// of its death. Window: the queue's sequence when it began, or 0.
     pub order: i64,
-    /// Where the id is, followed by the body.
+    /// Where the id is, followed by META, if it has any, and the body.
     slot: Slot,
-    /// Bytes of both.
+    /// Bytes of both, and of META between them.
     length: u32,
     /// The low half of the id's hash: growing the index then touches no id.
     pub hash: u32,
@@ -73,6 +75,7 @@ pub struct Job {
     link: u32,
     /// Ready: where in the ready order. Dead: where among the dead letters.
     pub spot: u32,
+    /// Up to 512; with [`META`] set, META stands between id and body: 2 bytes of its length, then the block.
     id_length: u16,
     /// 0 (first) to 9.
     pub priority: u8,
@@ -85,6 +88,18 @@ const _: () = assert!(size_of::<Job>() <= 40);
 /// and counted as memory, so their numbers stay far below it.
 const HISTORY: u32 = 1 << 31;
 
+/// The bit of `Job::id_length` that tells of META: no bytes and one test for jobs without.
+const META: u16 = 1 << 15;
+const _: () = assert!(NAME_BYTES_MAX < META as usize);
+
+/// Bytes of the length of META in a slot.
+pub const META_LENGTH_BYTES: usize = 2;
+
+/// Bytes that META takes in a slot.
+pub fn stored_meta_bytes(meta: Meta<'_>) -> usize {
+    if meta.is_none() { 0 } else { META_LENGTH_BYTES + meta.block().len() }
+}
+
 impl Job {
     /// The policy of a job that has no history, as one that was taken out of the store.
     pub fn policy(&self) -> PolicyNo {
@@ -92,17 +107,34 @@ impl Job {
         PolicyNo(self.link)
     }
 
-    /// Bytes of id and body.
+    /// Bytes of id, META and body.
     pub fn data_bytes(&self) -> usize {
         self.length as usize
     }
 
     pub fn id_bytes(&self) -> usize {
-        usize::from(self.id_length)
+        usize::from(self.id_length & !META)
     }
 
-    pub fn body_bytes(&self) -> usize {
+    /// Bytes of META and body.
+    pub fn rest_bytes(&self) -> usize {
         self.data_bytes() - self.id_bytes()
+    }
+
+    pub fn has_meta(&self) -> bool {
+        self.id_length & META != 0
+    }
+
+    /// Its id, META and body, of all its data.
+    #[inline]
+    fn split<'d>(&self, data: &'d [u8]) -> (&'d [u8], Meta<'d>, &'d [u8]) {
+        let (id, rest) = data.split_at(self.id_bytes());
+        if !self.has_meta() {
+            return (id, Meta::NONE, rest);
+        }
+        let (length, rest) = rest.split_first_chunk().expect("META begins with its length");
+        let (block, body) = rest.split_at(u16::from_le_bytes(*length).into());
+        (id, Meta::trusted(block), body)
     }
 }
 
@@ -111,17 +143,21 @@ impl Job {
 pub struct Departed {
     pub job: Job,
     pub history: Option<History>,
-    /// The id, then the body.
+    /// As in its slot.
     data: Box<[u8]>,
 }
 
 impl Departed {
     pub fn id(&self) -> &[u8] {
-        &self.data[..self.job.id_bytes()]
+        self.job.split(&self.data).0
+    }
+
+    pub fn meta(&self) -> Meta<'_> {
+        self.job.split(&self.data).1
     }
 
     pub fn body(&self) -> &[u8] {
-        &self.data[self.job.id_bytes()..]
+        self.job.split(&self.data).2
     }
 }
 
@@ -195,10 +231,20 @@ impl Jobs {
         index
     }
 
-    /// A vacant job with id and body, to be [`put`](Jobs::put).
-    pub fn make(&mut self, id: &[u8], body: &[u8], policy: PolicyNo) -> Job {
-        let length = u32::try_from(id.len() + body.len()).expect("a body is less than 4 GiB");
-        let (slot, id_length) = (self.data.put(id, body), id.len() as u16);
+    /// A vacant job with id, META and body, to be [`put`](Jobs::put).
+    pub fn make(&mut self, id: &[u8], meta: Meta<'_>, body: &[u8], policy: PolicyNo) -> Job {
+        let mut id_length = id.len() as u16;
+        let with_meta;
+        let rest = if meta.is_none() {
+            body
+        } else {
+            id_length |= META;
+            let block = meta.block();
+            with_meta = [&(block.len() as u16).to_le_bytes()[..], block, body].concat();
+            &with_meta
+        };
+        let length = u32::try_from(id.len() + rest.len()).expect("a body is less than 4 GiB");
+        let slot = self.data.put(id, rest);
         Job { slot, length, id_length, link: policy.0, ..Job::default() }
     }
 
@@ -220,7 +266,15 @@ impl Jobs {
 
     pub fn body(&self, index: JobIndex) -> &[u8] {
         let job = self.get(index);
-        &self.data.get(job.slot, job.data_bytes())[job.id_bytes()..]
+        job.split(self.data.get(job.slot, job.data_bytes())).2
+    }
+
+    pub fn meta(&self, index: JobIndex) -> Meta<'_> {
+        let job = self.get(index);
+        if !job.has_meta() {
+            return Meta::NONE;
+        }
+        job.split(self.data.get(job.slot, job.data_bytes())).1
     }
 
     /// Whether as many ids are kept as there are jobs and windows.
@@ -418,7 +472,7 @@ mod tests {
         let mut jobs = Jobs::default();
         let mut there: Vec<(JobIndex, u32)> = Vec::new();
         for number in 0..300_000 {
-            let job = jobs.make(b"id", &body(number), PolicyNo(0));
+            let job = jobs.make(b"id", Meta::NONE, &body(number), PolicyNo(0));
             let index = jobs.put(job);
             jobs.get_mut(index).stage = JobStage::Delayed;
             there.push((index, number));

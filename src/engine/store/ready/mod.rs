@@ -216,6 +216,7 @@ fn nearer(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::model::meta::Meta;
     use crate::ids::PolicyNo;
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
@@ -246,7 +247,7 @@ mod tests {
         }
 
         fn push(&mut self, priority: u8, side: Side) {
-            let mut job = self.jobs.make(b"", b"", PolicyNo(0));
+            let mut job = self.jobs.make(b"", Meta::NONE, b"", PolicyNo(0));
             job.priority = priority;
             match side {
                 Side::Left => self.first -= 1,

@@ -187,9 +187,9 @@ impl Store {
         let schedule = self.schedule(queue, number);
         let id = schedule.id_at(made.at);
         // Copied out: the job's data is in slots of its size.
-        let body = schedule.body.clone();
+        let (body, meta) = (schedule.body.clone(), schedule.definition.terms().meta.clone());
         let how = (made.policy, made.priority, located.hash);
-        let index = self.enter_job(queue, (&id, &body), how, now);
+        let index = self.enter_job(queue, (&id, meta.get(), &body), how, now);
         self.queue_mut(queue).generated_form |= id.len() == token::ID_BYTES;
         self.make_ready(queue, index, made.enters, made.due, now);
         // Only those stay known that are open by now.

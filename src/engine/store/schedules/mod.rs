@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::schedule::{Coming, Definition, Outcomes, Rule};
+use crate::engine::store::jobs::stored_meta_bytes;
 use crate::engine::store::memory::allocated_bytes;
 use crate::engine::store::queue::NEVER;
 use crate::ids::ScheduleNo;
@@ -167,6 +168,11 @@ impl Schedule {
 
     pub fn memory_bytes(&self) -> u64 {
         memory_bytes(&self.name, self.body.len(), &self.definition)
+    }
+
+    /// Bytes of META and body of each job.
+    pub fn data_bytes(&self) -> usize {
+        stored_meta_bytes(self.definition.terms().meta.get()) + self.body.len()
     }
 
     fn come_due(&mut self, nominal: Millis, offset_s: i32, next: Option<Coming>) {

@@ -12,6 +12,7 @@ use std::mem;
 use crate::engine::model::fact::{FactReader, Malformed};
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::Leading;
+use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::schedule::Outcomes;
 use crate::engine::model::settings::Settings;
@@ -258,7 +259,7 @@ impl Loader {
         let JobImage { queue, stage, timer, order, .. } = image;
         let store = &mut self.store;
         let ttl_ms = store.policies.find(image.policy)?.ttl_ms;
-        let mut job = store.jobs.make(image.id, image.body, image.policy);
+        let mut job = store.jobs.make(image.id, image.meta, image.body, image.policy);
         (job.priority, job.added, job.order, job.stage) =
             (image.priority, image.added, order, stage);
         let index = store.enter(queue, image.id, job)?;
@@ -307,7 +308,7 @@ impl Loader {
         let store = &mut self.store;
         store.policies.find(policy)?;
         when(id.len() <= usize::from(u16::MAX))?;
-        let mut job = store.jobs.make(id, &[], policy);
+        let mut job = store.jobs.make(id, Meta::NONE, &[], policy);
         job.stage = JobStage::Window;
         let index = store.enter(queue, id, job)?;
         self.counts.jobs += 1;

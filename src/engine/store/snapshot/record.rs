@@ -7,12 +7,13 @@
 use crate::engine::model::fact::{ByteCount, FactReader, Malformed, Sink, Writer};
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::{Leading, Stall};
+use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::schedule::Outcomes;
 use crate::engine::model::stats::Totals;
-use crate::engine::store::jobs::{History, Job, JobStage};
+use crate::engine::store::jobs::{History, Job, JobStage, META_LENGTH_BYTES};
 use crate::engine::store::queue::Queue;
 pub use crate::engine::store::schedules::{Schedule, occurrence_id};
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo};
@@ -30,6 +31,8 @@ const LEADING: u8 = 8;
 const SCHEDULE: u8 = 9;
 const SCHEDULE_TOTALS: u8 = 10;
 const SCHEDULES: u8 = 11;
+// Before META and the job or the schedule that has it.
+const WITH_META: u8 = 12;
 
 // The stage of a job is in the low bits of its flags.
 const STAGES: u8 = 7;
@@ -52,9 +55,11 @@ pub fn frame_bytes(leading: &Leading, counts: ImageCounts) -> u64 {
 /// Bytes of a job's or window's image.
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
     let beside = ByteCount::of(|out| {
-        write_job(out, QueueNo(0), (job, PolicyNo(0), history), Millis(0), (&[], &[]));
+        write_job(out, QueueNo(0), (job, PolicyNo(0), history), Millis(0), (&[], Meta::NONE, &[]));
     });
-    beside + job.data_bytes() as u64
+    // In its slot META has a shorter length before it.
+    let shorter = if job.has_meta() { META_LENGTH_BYTES } else { 0 };
+    beside + (job.data_bytes() - shorter) as u64
 }
 
 /// Bytes that a history adds to the image of a job, without the text of an error.
@@ -163,15 +168,18 @@ fn write_counted(out: &mut impl Sink, queue: &Queue) {
     w.u64(lateness.max());
 }
 
-/// Appends a job with its id and body: `timer` is what its timer says, or its due time if it is ready.
+/// Appends a job with its id, META and body: `timer` is what its timer says, or its due time if it is ready.
 pub fn write_job(
     out: &mut impl Sink,
     queue: QueueNo,
     (job, policy, history): (&Job, PolicyNo, Option<&History>),
     timer: Millis,
-    (id, body): (&[u8], &[u8]),
+    (id, meta, body): (&[u8], Meta<'_>, &[u8]),
 ) {
     let w = &mut Writer(&mut *out);
+    if job.has_meta() {
+        w.u8(WITH_META).bytes(meta.block());
+    }
     if job.stage == JobStage::Window {
         w.head(WINDOW, queue).bytes(id).u32(policy.0).u64(timer.0);
         return;
@@ -190,6 +198,10 @@ pub fn write_job(
 
 pub fn write_schedule(out: &mut impl Sink, queue: QueueNo, schedule: &Schedule) {
     let w = &mut Writer(out);
+    let meta = schedule.definition.terms().meta.get();
+    if !meta.is_none() {
+        w.u8(WITH_META).bytes(meta.block());
+    }
     w.head(SCHEDULE, queue).u64(schedule.number.0).bytes(&schedule.name).bytes(&schedule.body);
     w.definition(&schedule.definition).u64(schedule.anchor.0).u64(schedule.after.0);
     w.coming(schedule.next()).u64(schedule.last.0).u64(schedule.made_at.0);
@@ -285,13 +297,30 @@ pub struct JobImage<'a> {
     pub timer: Millis,
     pub order: i64,
     pub id: &'a [u8],
+    pub meta: Meta<'a>,
     pub body: &'a [u8],
     pub history: Option<History>,
 }
 
 impl<'a> Image<'a> {
     pub fn read(r: &mut FactReader<'a>) -> Result<Image<'a>, Malformed> {
-        let tag = r.u8()?;
+        match r.u8()? {
+            WITH_META => {
+                let meta = r.meta()?;
+                let tag = r.u8()?;
+                let mut image = Image::read_tagged(tag, r)?;
+                match &mut image {
+                    Image::Job(job) => job.meta = meta,
+                    Image::Schedule { schedule, .. } => schedule.definition.set_meta(meta),
+                    _ => return Err(r.malformed()),
+                }
+                Ok(image)
+            }
+            tag => Image::read_tagged(tag, r),
+        }
+    }
+
+    fn read_tagged(tag: u8, r: &mut FactReader<'a>) -> Result<Image<'a>, Malformed> {
         Ok(match tag {
             BEGIN => Image::Begin { number: r.u64()? },
             POLICY => Image::Policy { number: PolicyNo(r.u32()?), policy: r.policy()? },
@@ -408,7 +437,8 @@ fn read_job<'a>(r: &mut FactReader<'a>) -> Result<JobImage<'a>, Malformed> {
     } else {
         None
     };
-    Ok(JobImage { queue, stage, priority, policy, added, timer, order, id, body, history })
+    let meta = Meta::NONE;
+    Ok(JobImage { queue, stage, priority, policy, added, timer, order, id, meta, body, history })
 }
 
 fn read_history(r: &mut FactReader<'_>, flags: u8) -> Result<History, Malformed> {

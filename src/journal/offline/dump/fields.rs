@@ -4,6 +4,7 @@ use super::DumpNames;
 use super::value::FieldValue;
 use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped};
 use crate::engine::model::leading::{Leading, Stall};
+use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings, Setting};
 use crate::engine::model::request::JobState;
@@ -64,13 +65,13 @@ impl<'a> DumpFields<'a> {
             Fact::PolicyBound { number, ref policy } => self.policy(number, policy),
             Fact::PolicyForgotten { number } => self.put("policy", number),
             Fact::Flushed { db } => put!(self; db),
-            Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } => {
+            Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta } => {
                 let made = matches!(id, FactId::Made(_));
                 let id = match id {
                     FactId::Given(id) => FieldValue::Bytes(id),
                     FactId::Made(number) => FieldValue::Owned(token::written(number).into()),
                 };
-                put!(self.queue(queue); id, made, policy, priority, absolute, ready, left, due, body)
+                put!(self.queue(queue); id, made, policy, priority, absolute, ready, left, due, body).meta(meta)
             }
             Fact::Due { queue, place, count, left } => put!(self.queue(queue); place, count, left),
             Fact::Leased { queue, id, token, lease_end, bound, on_time } => {
@@ -210,13 +211,24 @@ impl<'a> DumpFields<'a> {
     }
 
     fn popped(&mut self, queue: QueueNo, image: Popped<'a>) -> &mut Self {
-        let Popped { id, body, policy, priority, added, due, place, history, error } = image;
+        let Popped { id, body, meta, policy, priority, added, due, place, history, error } = image;
         let counts = ["attempt", "deliveries", "nacks", "timeouts", "lost", "unanswered"];
         let history = history.map(|history| {
             let counted = counts.into_iter().zip(history);
             FieldValue::Fields(counted.map(|(name, count)| (name, count.into())).collect())
         });
-        put!(self.job(queue, id); policy, priority, added, due, place, history, error, body)
+        put!(self.job(queue, id); policy, priority, added, due, place, history, error, body);
+        self.meta(meta)
+    }
+
+    /// Puts META, if there is any: names and values by turns.
+    pub(super) fn meta(&mut self, meta: Meta<'_>) -> &mut Self {
+        if meta.is_none() {
+            return self;
+        }
+        let words = meta.pairs().flat_map(|(name, value)| [name, value]);
+        let owned = words.map(|word| FieldValue::Owned(word.into()));
+        self.put("meta", FieldValue::List(owned.collect()))
     }
 
     fn queue_image(&mut self, image: &QueueImage<'a>) -> &mut Self {
@@ -262,7 +274,7 @@ impl<'a> DumpFields<'a> {
             fields.push(("error", history.error.clone().into()));
             FieldValue::Fields(fields)
         });
-        put!(self; order, history, body)
+        put!(self; order, history, body).meta(image.meta)
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) enum FieldValue<'a> {
     Instant(Micros),
     Counts(Vec<u64>),
     Pairs(Vec<(u8, u32)>),
+    List(Vec<FieldValue<'a>>),
     /// An object.
     Fields(Vec<(&'static str, FieldValue<'a>)>),
 }
@@ -108,6 +109,7 @@ impl Serialize for FieldValue<'_> {
                 None => to.serialize_u64(at.0),
             },
             FieldValue::Pairs(pairs) => to.collect_seq(pairs),
+            FieldValue::List(values) => to.collect_seq(values),
             FieldValue::Fields(fields) => {
                 to.collect_map(fields.iter().map(|(name, value)| (name, value)))
             }
