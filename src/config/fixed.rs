@@ -40,7 +40,8 @@ pub static LIMITS: &[Limit] = table![
         DELAY.QUEUES and DELAY.FIND.",
     ROWS_MAX Count "COUNT of DELAY.QUEUES and DELAY.FIND.",
     SEARCH_BYTES_MAX Bytes "The text of DELAY.SCAN's CONTAINS, at least 1 byte, and of its ERROR.",
-    REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and similar: the job that \
+    REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and similar, and META of jobs that are shown \
+        with it or taken at most once: the job that \
         crosses it is the last. LRANGE and KEYS are refused beyond four times that.",
     INSTANT_MS_MIN Count "The smallest value of `@` except 0, unix ms: in 1973. Smaller values can only be seconds.",
     DELAY_MS_MAX Ms "The largest `max-delay`.",

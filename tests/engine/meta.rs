@@ -2,7 +2,7 @@
 
 use delayd::command::{self, Action, table};
 use delayd::engine::model::meta::OwnMeta;
-use delayd::engine::model::request::{Add, JobState, Request, Wait};
+use delayd::engine::model::request::{Add, JobState, Request, Reserve, Wait};
 use delayd::engine::{Lead, Outcome};
 use delayd::ids::Db;
 use delayd::limits::LEVEL_META;
@@ -59,6 +59,25 @@ fn it_goes_with_its_job_whatever_takes_that() {
         bench.at(10 * (end as u64 + 1));
         let after = (bench.engine.memory_bytes(), bench.engine.base_bytes());
         assert!(after.0 < before.0 + 1_000 && after.1 < before.1 + 1_000, "{id}: {after:?}");
+    }
+}
+
+/// 600 jobs have 4.8 MB of META: as much as ends a reply early that has 4 MiB.
+#[test]
+fn what_is_not_shown_makes_no_reply_shorter() {
+    let longest = [7; 8_000];
+    for (meta, taken) in [(false, 600..601), (true, 500..600)] {
+        let mut bench = Bench::new();
+        for _ in 0..600 {
+            bench.add(Add { id: None, ..with("", 0, &[b"k", &longest]) });
+        }
+        bench.ask(1, peek("q", 600));
+        assert_eq!(bench.take_events().last().expect("a reply").split(' ').count(), 600);
+        bench.ask(1, Request::Reserve(Reserve { meta, ..reserve(Q, Wait::No, 600) }));
+        assert!(
+            taken.contains(&bench.take_events().last().expect("a reply").split(' ').count()),
+            "{meta}"
+        );
     }
 }
 

@@ -8,7 +8,6 @@ use delayd::limits::REPLY_BYTES_MAX;
 use delayd::time::Millis;
 
 use crate::simulation::auditor::Check;
-use crate::simulation::decide::stored;
 use crate::simulation::model::{ModelJob, ModelQueue, QueueKey};
 use crate::simulation::trace::{Kept, Said, Seen};
 
@@ -177,7 +176,7 @@ pub fn peeked(
         if bytes >= REPLY_BYTES_MAX {
             break;
         }
-        bytes += job.id.len() + stored(job.meta) + job.body.len();
+        bytes += job.id.len() + job.body.len();
         seen.push(job.seen());
     }
     seen

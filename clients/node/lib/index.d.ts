@@ -30,7 +30,7 @@ export const json: Codec;
 /** Handlers are given a Buffer. */
 export const bytes: Codec<any>;
 
-/** Headers beside a body: at most 64, with names of 1 to 128 bytes, 8 KiB in all. */
+/** Headers of a job: at most 64, with names of 1 to 128 bytes, 8 KiB in all. */
 export type Meta = Record<string, string | Uint8Array>;
 
 /** What a job, or each job of a schedule, is given instead of the queue's settings. */
@@ -176,7 +176,7 @@ export class Job<Body = any> {
   /** How long after its due time it reached the worker, in ms. */
   readonly lateness: number;
   readonly token: string;
-  /** The headers that it was added with: text, or bytes where a value is no UTF-8. */
+  /** The headers of the job: text, or bytes if a value is not UTF-8. */
   readonly meta: Record<string, string | Buffer>;
   /** The name of the schedule that made it. */
   readonly schedule?: string;

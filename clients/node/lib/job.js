@@ -17,6 +17,7 @@ export function encoded(codec, body) {
 export const bytes = { encode: json.encode, decode: (/** @type {Buffer} */ bytes) => bytes };
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
+const exact = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** A name as a string; as bytes if it is no UTF-8, so that it can be sent back. @param {Buffer} bytes */
 export function name(bytes) {
@@ -24,12 +25,23 @@ export function name(bytes) {
   return text.includes('\ufffd') ? bytes : text;
 }
 
-/** META as RESP2 shows it: texts, and bytes where a value is no UTF-8. @param {Buffer[]} flat */
+/** META as RESP2 shows it: texts, and bytes if a value is not UTF-8; names that are not are read as Latin-1. @param {Buffer[]} flat */
 export function metaOf(flat) {
-  /** @type {Record<string, string | Buffer>} */
-  const meta = {};
-  for (let at = 0; at < flat.length; at += 2) meta[flat[at].toString()] = name(flat[at + 1]);
-  return meta;
+  const pairs = [];
+  for (let at = 0; at < flat.length; at += 2) {
+    const name = textOf(flat[at]);
+    pairs.push([typeof name === 'string' ? name : name.latin1Slice(), textOf(flat[at + 1])]);
+  }
+  return Object.fromEntries(pairs);
+}
+
+/** @param {Buffer} bytes */
+function textOf(bytes) {
+  try {
+    return exact.decode(bytes);
+  } catch {
+    return bytes;
+  }
 }
 
 export class Job {
@@ -61,7 +73,7 @@ export class Job {
     this.deadline = deadline;
   }
 
-  /** The headers that it was added with. */
+  /** The headers of the job. */
   get meta() {
     return metaOf(this.#meta);
   }

@@ -49,7 +49,8 @@ function backoff(value) {
 /** @param {any} value */
 function meta(value = {}) {
   const isText = (/** @type {any} */ each) => typeof each === 'string' || each instanceof Uint8Array;
-  if (typeof value !== 'object' || !Object.values(value).every(isText)) throw new TypeError(`meta: ${shown(value)} is no object of texts and bytes`);
+  const isPlain = typeof value === 'object' && [Object.prototype, null].includes(Object.getPrototypeOf(value));
+  if (!isPlain || !Object.values(value).every(isText)) throw new TypeError(`meta: ${shown(value)} is not a plain object of texts and bytes`);
   const pairs = Object.entries(value);
   return pairs.length === 0 ? [] : ['META', String(pairs.length), ...pairs.flatMap(([name, each]) => [name, text(each)])];
 }

@@ -229,8 +229,11 @@ test('headers go with a job, and with each of a schedule', async () => {
   const worker = new Worker(q.name, (body, job) => void seen.push(job.meta), { connection: server.url, signals: false });
   await until(async () => (await q.stats()).acked === 3);
   assert.deepEqual([seen, await worker.close()], [[meta, {}, meta], true]);
-  for (const wrong of [{ a: 1 }, { a: null }, 'a', 7]) await assert.rejects(q.add(1, { meta: wrong }), TypeError, String(wrong));
+  for (const wrong of [{ a: 1 }, { a: null }, 'a', 7, ['a'], new Map([['a', 'b']]), new Date()]) await assert.rejects(q.add(1, { meta: wrong }), TypeError, String(wrong));
   await assert.rejects(q.add(1, { meta: { '': 'x' } }), /META name has 0 bytes/);
+  await q.call('DELAY.ADD', q.name, '0', '1', 'ID', 'odd', 'META', 4, '__proto__', 'x', Buffer.from([255]), '\ufffd', Buffer.from([254]), 'b', 'c', '\ufeffd');
+  const odd = (await q.get('odd')).meta;
+  assert.deepEqual(Object.entries(odd), [['__proto__', 'x'], ['ÿ', '\ufffd'], ['þ', 'b'], ['c', '\ufeffd']]);
   assert.deepEqual((await runInline((body, job) => job.meta, 1, { meta: { tenant: 'acme' } })).result, { tenant: 'acme' });
   await q.close();
 });

@@ -303,6 +303,7 @@ def test_steering_errors_are_errors():
 
 @pytest.mark.parametrize("processes", [0, 1])
 def test_headers(server, processes):
+    server.call("FLUSHALL")
     queue, given = Delayd(server.url), {"tenant": "äcme", "empty": "", "bytes": b"\xff\x00"}
     queue.worker("headers", processes=processes)(refuses_by_header)
     queue.add("headers", 1, id="1", attempts=1, meta=given)
@@ -327,11 +328,16 @@ def refuses_by_header(body, job):
 
 
 def test_headers_that_are_none(queue):
-    for meta in ({"a": 1}, {1: "a"}, {"a": None}):
+    for meta in ({"a": 1}, {1: "a"}, {"a": None}, "a", [("a", "b")], 5):
         with pytest.raises(TypeError, match="meta"):
             queue.add("headers", 1, meta=meta)
     with pytest.raises(Refused, match="META name has 0 bytes"):
         queue.add("headers", 1, meta={"": "x"})
+    # What came as no UTF-8 goes on as it came.
+    queue.call("DELAY.ADD", "headers", 0, 1, "ID", "a", "META", 1, b"\xff", "v")
+    meta = queue.get("headers", "a")["meta"]
+    queue.add("headers", 1, id="b", meta=meta)
+    assert queue.get("headers", "b")["meta"] == meta == {"\udcff": "v"}
 
 
 def test_headers_without_a_server():
@@ -339,7 +345,7 @@ def test_headers_without_a_server():
     queue.worker("headers")(lambda body, job: seen.append(job.meta))
     with run_inline(queue):
         queue.add("headers", 1, meta={"tenant": "acme", "META": b"\xff"})
-        queue.add("headers", b"META")
+        queue.add("headers", "META", id="META", priority=3)
     assert seen == [{"tenant": "acme", "META": b"\xff"}, {}]
 
 

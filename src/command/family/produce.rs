@@ -22,7 +22,7 @@ pub(super) const WHEN: Argument = Argument::new("when", ArgumentKind::When).abou
 pub(super) const PRIORITY: Argument =
     Argument::option("PRIORITY", "priority", ArgumentKind::Integer).shown("0-9");
 
-/// Names and values beside a body.
+/// Headers of a job.
 pub(super) const META: Argument = Argument::block(
     "meta",
     &[
@@ -41,8 +41,8 @@ pub(super) const META: Argument = Argument::block(
 .after("META")
 .optional()
 .about(
-    "Headers beside the body, such as a trace context or a content type: kept in their order, shown by GET, and by \
-     RESERVE if it says META.",
+    "Headers of the job, such as a trace context or a content type. They keep their order; GET shows them, and RESERVE \
+     with META.",
 );
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(

@@ -169,7 +169,7 @@ const GET: CommandSpec = row(
         `ttl`, `body`, `changed` (by SET), `next` (the nominal instant), `next-due` (with its share of SPREAD), \
         `last`, `last-made`, `last-id`, `open` (array: ids of its last 16 jobs that are delayed, ready or \
         leased), `paused-until`, `held` (why: `paused`, `full`, `memory`, `journal`, `zone`, `pattern`), and \
-        totals `made`, `missed`, `skipped`, `replaced`. Fields that are not set are nil; instants are unix ms.")
+        totals `made`, `missed`, `skipped`, `replaced`; last `meta`, a map, if it has META. Other fields that are not set are nil; instants are unix ms.")
 .notes("Every nominal instant that came due was made, missed (it could not be made in time) or skipped (by \
         OVERLAP, or because its id was taken).")
 .example(&[("DELAY.SCHEDULE GET poll nothing", "(nil)")])

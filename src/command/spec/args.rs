@@ -175,18 +175,22 @@ impl<'a> Args<'a> {
     /// How many pairs, and then as many names and values by turns.
     pub fn meta(&mut self) -> Result<OwnMeta, Error> {
         let count = self.word("numpairs")?;
-        let pairs =
-            number::unsigned(count).filter(|pairs| (1..=META_PAIRS_MAX as u64).contains(pairs));
-        let Some(pairs) = pairs else {
-            let shown = Shown::new(count);
-            return Err(Error::text(format!(
-                "ERR META numpairs {shown} is not an integer from 1 to {META_PAIRS_MAX}"
-            )));
+        let pairs = match number::unsigned(count) {
+            Some(pairs) if (1..=META_PAIRS_MAX as u64).contains(&pairs) => pairs as usize,
+            Some(pairs) => {
+                return Err(Error::text(format!(
+                    "ERR META names {pairs} pairs; 1 to {META_PAIRS_MAX} are allowed"
+                )));
+            }
+            None => {
+                let shown = Shown::new(count);
+                return Err(Error::text(format!("ERR META {shown} is not a number of pairs")));
+            }
         };
-        let (needed, left) = (2 * pairs as usize, self.left());
-        let Some(keep) = left.checked_sub(needed) else {
+        let words = 2 * pairs;
+        let Some(keep) = self.left().checked_sub(words) else {
             return Err(Error::text(format!(
-                "ERR syntax error: META {pairs} needs {needed} words, a name and a value for each pair, but {left} follow"
+                "ERR syntax error: META {pairs} needs {words} words, a name and a value for each pair"
             )));
         };
         OwnMeta::of(self.words_but(keep))

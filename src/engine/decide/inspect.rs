@@ -76,7 +76,7 @@ impl Step<'_, '_> {
                 if glimpses.len() == count || bytes >= limits::REPLY_BYTES_MAX {
                     return;
                 }
-                bytes += store.jobs().get(index).data_bytes();
+                bytes += store.jobs().shown_bytes(index, false);
                 glimpses.push(store.glimpse(index, state));
             }
         };

@@ -75,7 +75,7 @@ impl Step<'_, '_> {
         let (mut found, mut bytes) = (Vec::with_capacity(wanted as usize), 0);
         let jobs = queue.ready.iter(from, store.jobs(), store.chunks());
         for index in jobs.skip(passed as usize).take(wanted as usize) {
-            bytes += store.jobs().get(index).rest_bytes() + BODY_COST;
+            bytes += store.jobs().body_bytes(index) + BODY_COST;
             if bytes > BODIES_BYTES_MAX && wanted > 1 {
                 return Err(Error::text(format!(
                     "ERR the reply would have more than {BODIES_BYTES_MAX} bytes; request a shorter range"
@@ -170,15 +170,10 @@ impl Step<'_, '_> {
         let mut steps = self.steps();
         for (passed, index) in (0..most).zip(jobs) {
             steps = steps.checked_sub(1).ok_or_else(too_far)?;
-            let job = store.jobs().get(index);
-            // The job alone tells of those without META that they are not equal; their bodies are not touched.
-            if !job.has_meta() && job.rest_bytes() != body.len() {
+            if store.jobs().body_bytes(index) != body.len() {
                 continue;
             }
             let other = store.jobs().body(index);
-            if other.len() != body.len() {
-                continue;
-            }
             if other.len() > SEEN_BYTES && other[..SEEN_BYTES] == body[..SEEN_BYTES] {
                 steps = steps.checked_sub(body.len() as u64 / 1024).ok_or_else(too_far)?;
             }

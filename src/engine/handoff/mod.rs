@@ -174,7 +174,10 @@ impl Step<'_, '_> {
                 continue;
             }
             let job = self.store.jobs().get(index);
-            batch.bytes += job.data_bytes();
+            // META that is not shown counts if it is held until the reply has left.
+            let leased = matches!(batch.taking, Taking::Reserve { terms: Some(_), .. });
+            let with_meta = batch.taking.shows_meta() || !leased;
+            batch.bytes += self.store.jobs().shown_bytes(index, with_meta);
             let on_time = batch.is_on_time(job.order);
             if on_time && !matches!(batch.taking, Taking::Move { .. }) {
                 batch.on_time.push(self.store.due(index));
@@ -256,7 +259,7 @@ impl Step<'_, '_> {
             Some(Err(error)) => return self.turn.outbox.reply(client, Reply::Error(&error)),
             None => {}
         }
-        let meta = matches!(taking, Taking::Reserve { meta: true, .. });
+        let meta = taking.shows_meta();
         let shown = taken.iter().map(|taken| taken.shown(store, meta));
         let delivered: Vec<Delivered<'_>> = shown.collect();
         let reply = match taking {

@@ -25,7 +25,7 @@ impl Step<'_, '_> {
     ) -> Result<JobIndex, Error> {
         let name = QueueName { db: self.store.queue(queue).db, name: &to.name };
         let target = self.store.queue_no(name.db, name.name);
-        let body_bytes = self.store.jobs().body(index).len();
+        let body_bytes = self.store.jobs().body_bytes(index);
         if target == Some(queue) {
             // Jobs that are moved within one queue do not fill it.
             self.check_admission(queue, 0)?;

@@ -1,5 +1,5 @@
-//! META: names and values beside a body, such as a trace context or a content type. Kept with the job in the order given,
-//! and never looked into by the engine.
+//! META: headers of a job, such as a trace context or a content type. They keep the order in which they were given, and the
+//! engine never interprets them.
 //!
 //! Stored as one block of bytes, pair after pair: the length of the name (1 byte), that of the value (2, little-endian),
 //! the name, the value. `tenant` = `acme` is 3 + 6 + 4 bytes; no META is no bytes.

@@ -89,7 +89,7 @@ pub struct Add<'a> {
     pub ttl_ms: Option<u64>,
     /// The id stays taken this long after the job was acked, popped or expired; 0 not at all.
     pub unique_ms: u64,
-    /// Names and values beside the body.
+    /// Headers.
     pub meta: OwnMeta,
 }
 

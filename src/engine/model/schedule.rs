@@ -85,7 +85,7 @@ pub struct ScheduleTerms {
     pub grace_ms: u64,
     pub overlap: Overlap,
     pub options: JobOptions,
-    /// What each job gets beside its body.
+    /// Headers of each job.
     pub meta: OwnMeta,
 }
 

@@ -70,6 +70,11 @@ impl Taking {
         }
     }
 
+    /// Whether the reply has the META of its jobs.
+    pub fn shows_meta(&self) -> bool {
+        matches!(self, Taking::Reserve { meta: true, .. })
+    }
+
     /// The reply if there is no job, and no waiting.
     pub fn nothing(&self) -> Reply<'static> {
         match self {

@@ -112,7 +112,7 @@ class Job(Generic[Body]):
 
     @property
     def meta(self) -> dict[str, Union[str, bytes]]:
-        """The headers that it was added with: text, or bytes where a value is no UTF-8."""
+        """The job's headers: text, or bytes if a value is not UTF-8."""
         return meta_of(self._meta)
 
     def _pieces(self) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Optional
 from .client import Delayd
 from .job import Codec, Job, Outcome
 from .places import Routes, execute
+from .words import meta_words
 
 __all__ = ["Ran", "run_inline"]
 
@@ -43,10 +44,9 @@ class run_inline:
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.queue._inline = None
 
-    def take(self, queue: str, id: Optional[str], words: list[Any]) -> str:
-        name, raw = id or f"inline:{next(self._numbers)}", words[3]
-        at = words.index("META", 4) if "META" in words[4:] else len(words)
-        meta = [word if isinstance(word, bytes) else word.encode() for word in words[at + 2 :]]
+    def take(self, queue: str, id: Optional[str], raw: Any, meta: Any) -> str:
+        name = id or f"inline:{next(self._numbers)}"
+        meta = [word.encode() if isinstance(word, str) else word for word in meta_words(meta)[2:]]
         pieces = (queue.encode(), name.encode(), raw, b"0", 1, int(time.time() * 1000), 0, None, meta)
         job: Job[Any] = Job(pieces, 60.0, time.monotonic())
         routes = Routes(self.queue.app)

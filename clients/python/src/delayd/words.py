@@ -60,12 +60,13 @@ def job_words(options: dict[str, Any]) -> list[Word]:
 
 
 def meta_words(meta: Optional[Meta]) -> list[Word]:
-    if not meta:
+    """`META n name value ...`; names that were no UTF-8 go back as they came."""
+    if meta is None:
         return []
-    for name, value in meta.items():
-        if not isinstance(name, str) or not isinstance(value, (str, bytes)):
-            raise TypeError(f"meta: {name!r} is {value!r}; names are text, values text or bytes")
-    return ["META", len(meta), *(word for pair in meta.items() for word in pair)]
+    if not isinstance(meta, Mapping) or any(not isinstance(n, str) or not isinstance(v, (str, bytes)) for n, v in meta.items()):
+        raise TypeError(f"meta is {meta!r}; it maps text to text or bytes")
+    words = [word for name, value in meta.items() for word in (name.encode("utf-8", "surrogateescape"), value)]
+    return ["META", len(meta), *words] if words else []
 
 
 def add_words(queue: str, body: bytes, options: dict[str, Any]) -> list[Word]:

@@ -269,6 +269,18 @@ impl Jobs {
         job.split(self.data.get(job.slot, job.data_bytes())).2
     }
 
+    /// Bytes of the body; the data is touched only if there is META.
+    pub fn body_bytes(&self, index: JobIndex) -> usize {
+        let job = self.get(index);
+        if job.has_meta() { self.body(index).len() } else { job.rest_bytes() }
+    }
+
+    /// Bytes of id and body in a reply, and of META if that is shown.
+    pub fn shown_bytes(&self, index: JobIndex, meta: bool) -> usize {
+        let job = self.get(index);
+        if meta { job.data_bytes() } else { job.id_bytes() + self.body_bytes(index) }
+    }
+
     pub fn meta(&self, index: JobIndex) -> Meta<'_> {
         let job = self.get(index);
         if !job.has_meta() {
