@@ -84,17 +84,10 @@ deny: ## check crates against deny.toml if cargo-deny is installed, advisories i
 	fi
 
 # Most of tests/it waits: with twice as many threads as cores it takes 170 s instead of 310.
-# These two know no socket and no wall clock: they have what tests/it leaves of the processor, which is most of it.
-BESIDE := --test pure --test simulations
 unit: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
 unit: ## the tests written in Rust, documentation examples included
 	$(call step,tests)
-	cargo test --locked --quiet --lib --bins --tests --examples --no-run
-	@trap 'kill $$beside 2>/dev/null' EXIT; \
-	nice -n 19 cargo test --locked --quiet $(BESIDE) >target/beside.log 2>&1 & beside=$$!; \
-	cargo test --locked --quiet --lib --bins --examples --test it; others=$$?; \
-	wait $$beside; result=$$?; cat target/beside.log; [ $$others = 0 ] && [ $$result = 0 ]
-	cargo test --locked --quiet --test longest --test soak
+	cargo test --locked --quiet --lib --bins --tests --examples
 	$(call step,documentation examples)
 	cargo test --locked --quiet --doc
 
