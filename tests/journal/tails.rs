@@ -1,29 +1,55 @@
 //! Torn tails: what was left of them does not come back after the log went on.
 
 use crate::journal::batches::{Maker, OPTIONS, STATE_SPAN, append, fresh, start};
-use crate::support::lossy::Fault;
+use crate::support::lossy::{Fault, Lossy};
 use crate::support::seeds::{Telltale, seeds};
 use delayd::ids::Index;
-use delayd::journal::HEADER_BYTES;
+use delayd::journal::record::entry::OwnedEntry;
+use delayd::journal::{HEADER_BYTES, Log};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// Six batches of this size, two of them synced; the third is lost in a crash, and those after it are not.
+fn torn(size: usize) -> (Arc<Lossy>, Vec<OwnedEntry>, Maker) {
+    let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));
+    let batches: Vec<_> = (0..6).map(|_| maker.sized(size)).collect();
+    append(&mut log, &batches[..2]).unwrap();
+    log.sync().unwrap();
+    for batch in &batches[2..] {
+        append(&mut log, std::slice::from_ref(batch)).unwrap();
+    }
+    let mut write = 0;
+    let storage = storage.crash_keeping(|range| {
+        write += 1;
+        if write == 1 { Vec::new() } else { vec![range] }
+    });
+    (storage, batches, maker)
+}
+
+/// Another batch comes after those that were read, and nothing that was torn is back then.
+fn goes_on(
+    storage: &Lossy,
+    log: &mut Log<Lossy>,
+    maker: &mut Maker,
+    read_before: &[OwnedEntry],
+    size: usize,
+) {
+    maker.go_on_after(&read_before[1]);
+    let anew = maker.sized(size);
+    append(log, std::slice::from_ref(&anew)).unwrap();
+    for storage in [storage.kill(), storage.crash_keeping(|range| vec![range])] {
+        let (_, opened, read) = start(&storage, Index(0)).unwrap();
+        assert!(read[..2] == *read_before && read[2..] == [anew.clone()], "{size}");
+        assert_eq!(opened.cut, None);
+    }
+}
 
 #[test]
 fn batches_behind_a_torn_one_do_not_come_back() {
     for size in [0, 100, 448, 3_000] {
-        let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));
-        let batches: Vec<_> = (0..6).map(|_| maker.sized(size)).collect();
-        append(&mut log, &batches[..2]).unwrap();
-        log.sync().unwrap();
-        for batch in &batches[2..] {
-            append(&mut log, std::slice::from_ref(batch)).unwrap();
-        }
-        let mut write = 0;
-        let storage = storage.crash_keeping(|range| {
-            write += 1;
-            if write == 1 { Vec::new() } else { vec![range] }
-        });
+        let (storage, batches, mut maker) = torn(size);
         let (mut log, opened, read) = start(&storage, Index(0)).unwrap();
         assert!(read == batches[..2]);
         let (span, cut) = (delayd::journal::record::span(size), opened.cut.unwrap());
@@ -37,14 +63,7 @@ fn batches_behind_a_torn_one_do_not_come_back() {
         assert!(text.contains(&format!("offset {}", cut.offset)), "{text}");
 
         // The same places are filled again, and nothing torn this time.
-        maker.go_on_after(&batches[1]);
-        let anew = maker.sized(size);
-        append(&mut log, std::slice::from_ref(&anew)).unwrap();
-        for storage in [storage.kill(), storage.crash_keeping(|range| vec![range])] {
-            let (_, opened, read) = start(&storage, Index(0)).unwrap();
-            assert!(read[..2] == batches[..2] && read[2..] == [anew.clone()], "{size}");
-            assert_eq!(opened.cut, None);
-        }
+        goes_on(&storage, &mut log, &mut maker, &batches[..2], size);
     }
 }
 
@@ -53,18 +72,7 @@ fn batches_behind_a_torn_one_do_not_come_back() {
 fn a_torn_tail_on_a_full_disk_is_cleared_and_does_not_come_back() {
     let mut cleared = 0;
     for operation in 0..8 {
-        let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));
-        let batches: Vec<_> = (0..6).map(|_| maker.sized(3_000)).collect();
-        append(&mut log, &batches[..2]).unwrap();
-        log.sync().unwrap();
-        for batch in &batches[2..] {
-            append(&mut log, std::slice::from_ref(batch)).unwrap();
-        }
-        let mut write = 0;
-        let storage = storage.crash_keeping(|range| {
-            write += 1;
-            if write == 1 { Vec::new() } else { vec![range] }
-        });
+        let (storage, batches, mut maker) = torn(3_000);
         storage.fail_after(operation, Fault::Error(ErrorKind::StorageFull));
         let Ok((mut log, opened, read)) = start(&storage, Index(0)) else { continue };
         assert!(read == batches[..2] && opened.cut.is_some());
@@ -75,14 +83,7 @@ fn a_torn_tail_on_a_full_disk_is_cleared_and_does_not_come_back() {
         // Whatever happens then: what was torn does not come back, neither by itself nor behind the next batch.
         let (_, again, read) = start(&storage.crash_keeping(|_| Vec::new()), Index(0)).unwrap();
         assert!(read == batches[..2] && again.cut.is_none());
-        maker.go_on_after(&batches[1]);
-        let anew = maker.sized(3_000);
-        append(&mut log, std::slice::from_ref(&anew)).unwrap();
-        for storage in [storage.kill(), storage.crash_keeping(|range| vec![range])] {
-            let (_, opened, read) = start(&storage, Index(0)).unwrap();
-            assert!(read[..2] == batches[..2] && read[2..] == [anew.clone()]);
-            assert_eq!(opened.cut, None);
-        }
+        goes_on(&storage, &mut log, &mut maker, &batches[..2], 3_000);
     }
     assert!(cleared > 0, "no new segment was refused");
 }

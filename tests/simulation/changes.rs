@@ -3,7 +3,7 @@
 
 use delayd::engine::{Applying, Engine, Facts, Lead, Settings, Turn};
 use delayd::ids::ClientId;
-use delayd::limits::LEVEL_META;
+use delayd::limits::LEVEL;
 use delayd::time::{Micros, Millis};
 use rand::Rng;
 
@@ -77,7 +77,7 @@ impl World {
         self.tables.reverse();
         let changes = self.changes.as_mut().expect("leaders change");
         changes.term += 1;
-        let level = LEVEL_META;
+        let level = LEVEL;
         let lead = Lead { term: changes.term, node: changes.term % 3 + 1, level, from, to };
         let (mut facts, mut outbox) = (Facts::default(), Recorder::default());
         self.engine.lead(self.now, &lead, &mut Turn { facts: &mut facts, outbox: &mut outbox });

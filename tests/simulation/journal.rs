@@ -10,9 +10,7 @@ use delayd::error::Misconf;
 use delayd::time::{Micros, Millis};
 
 use crate::simulation::auditor::{Check, Input};
-use crate::simulation::decide::stored;
 use crate::simulation::model::Kind;
-use crate::simulation::schedules::ModelSchedule;
 use crate::simulation::trace::{Kept, Said};
 
 /// Room above which nothing is cut short: far more than one step needs.
@@ -269,10 +267,7 @@ impl Check<'_> {
         let Request::Schedule(Scheduling::Run { queue, name, .. }) = request else { return 0 };
         let queue = self.auditor.model.queues.get(&(queue.db.0, queue.name));
         let schedule = queue.and_then(|queue| queue.schedules.get(name));
-        let bytes = |schedule: &ModelSchedule| {
-            stored(schedule.definition.terms().meta.get().block()) + schedule.body.len()
-        };
-        schedule.map_or(0, |schedule| bytes(schedule) as u64)
+        schedule.map_or(0, |schedule| schedule.data_bytes() as u64)
     }
 
     /// Whether something that makes the next base larger by so many bytes may be refused. If it was

@@ -209,7 +209,7 @@ impl Check<'_> {
         queue.totals.added += 1;
         // One that is made up for stands behind jobs that were due later.
         queue.pushed |= due < now;
-        let meta = keep(schedule.definition.terms().meta.get().block());
+        let meta = keep(schedule.definition.meta().block());
         let job = ModelJob { meta, ..ModelJob::new(id, schedule.body, serial, now, wanted) };
         let ready_step = step;
         queue.put(ModelJob { state: JobState::Ready, due, priority, place, ready_step, ..job });

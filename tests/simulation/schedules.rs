@@ -7,6 +7,7 @@ use delayd::engine::model::request::JobState;
 use delayd::engine::model::schedule::{Coming, Definition, Outcomes, Overlap, Rule};
 use delayd::time::Millis;
 
+use crate::simulation::decide::stored;
 use crate::simulation::model::{ModelJob, ModelQueue};
 use crate::simulation::timetable::{BEGIN_MS, clocks_of, look};
 use crate::simulation::trace::{Kept, keep};
@@ -77,6 +78,11 @@ impl ModelSchedule {
             making_up: None,
             was_unknown: false,
         }
+    }
+
+    /// Bytes of META and body of each job.
+    pub fn data_bytes(&self) -> usize {
+        stored(self.definition.meta().block()) + self.body.len()
     }
 
     pub fn id_at(&self, at: u64) -> Kept {

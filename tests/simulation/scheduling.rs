@@ -11,7 +11,6 @@ use delayd::ids::{QueueNo, ScheduleNo};
 use delayd::time::Millis;
 
 use crate::simulation::auditor::{Check, Input};
-use crate::simulation::decide::stored;
 use crate::simulation::model::QueueKey;
 use crate::simulation::occurring::Made;
 use crate::simulation::schedules::{ModelSchedule, Timing, known};
@@ -266,8 +265,7 @@ impl Check<'_> {
         let gave = self.step.facts.iter().map(|fact| fact.expect("readable"));
         let gave = gave.filter(|fact| matches!(fact, Fact::GaveWay { .. })).count();
         let growth = if gave > 0 { 0 } else { schedule.growth(queue) };
-        let meta = stored(schedule.definition.terms().meta.get().block());
-        let bytes = meta + schedule.body.len() + name.len() + 21;
+        let bytes = schedule.data_bytes() + name.len() + 21;
         if let Some(error) = self.not_admitted(key, growth) {
             self.auditor.note("run refused");
             return self.refused(error);

@@ -19,7 +19,7 @@ pub(super) fn write_schedule(view: &ScheduleView<'_>, out: &mut Encoder<'_>) {
         Rule::Every { .. } => 1,
         Rule::Cron { .. } => 2,
     };
-    let meta = view.definition.terms().meta.get();
+    let meta = view.definition.meta();
     out.map(29 + rule + usize::from(!meta.is_none()));
     text("name", view.name, out);
     text("state", view.state.word().as_bytes(), out);

@@ -1,6 +1,7 @@
 //! Adding jobs.
 
 use crate::engine::model::fact::Fact;
+use crate::engine::model::meta::Meta;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Add, JobState, Push, Taken, When};
 use crate::engine::model::token;
@@ -33,9 +34,7 @@ impl Step<'_, '_> {
         if let Some(lease_ms) = add.lease_ms {
             self.live.settings.check_lease("lease", lease_ms)?;
         }
-        if !add.meta.get().is_none() {
-            self.check_level(LEVEL_META, "META")?;
-        }
+        self.check_meta(add.meta.get())?;
         let queue = self.queue(add.queue);
         let at = match (queue, add.id) {
             (Some(queue), Some(id)) => self.store.locate(queue, id),
@@ -95,6 +94,11 @@ impl Step<'_, '_> {
         }
         let ready = self.store.queue(queue).count(JobState::Ready);
         self.reply(Reply::Integer(ready as i64))
+    }
+
+    /// Whether all members of the cluster, if there is one, read this META.
+    pub fn check_meta(&self, meta: Meta<'_>) -> Result<(), Error> {
+        if meta.is_none() { Ok(()) } else { self.check_level(LEVEL_META, "META") }
     }
 
     /// Whether all members of the cluster, if there is one, read what this needs.

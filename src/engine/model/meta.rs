@@ -91,7 +91,7 @@ impl OwnMeta {
         Ok(OwnMeta(Some(encode(words)?).filter(|block| !block.is_empty())))
     }
 
-    /// What is kept.
+    /// The META itself.
     pub fn get(&self) -> Meta<'_> {
         Meta(self.0.as_deref().unwrap_or_default())
     }

@@ -199,7 +199,7 @@ impl Reply<'_> {
                 let options = &view.definition.terms().options;
                 let ladder =
                     options.backoff.as_ref().map_or(0, |backoff| backoff.written_bytes_max());
-                let meta = view.definition.terms().meta.get().shown_bytes();
+                let meta = view.definition.meta().shown_bytes();
                 view.name.len() + view.body.len() + meta + ids + ladder + 24 * AROUND
             }
             Reply::Schedules(rows) => {

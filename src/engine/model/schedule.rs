@@ -134,6 +134,11 @@ impl Definition {
         self.terms.as_deref().unwrap_or(&DEFAULT)
     }
 
+    /// The META of its jobs.
+    pub fn meta(&self) -> Meta<'_> {
+        self.terms().meta.get()
+    }
+
     /// Gives its jobs this META.
     pub fn set_meta(&mut self, meta: Meta<'_>) {
         let terms = ScheduleTerms { meta: meta.into(), ..self.terms().clone() };
@@ -169,7 +174,7 @@ impl Definition {
             Some(Steps::Exponential { .. }) | None => 0,
         };
         let terms = self.terms.as_ref().map_or(0, |terms| size_of_val(&**terms));
-        [pattern, zone, terms, ladder, self.terms().meta.get().block().len()]
+        [pattern, zone, terms, ladder, self.meta().block().len()]
     }
 }
 

@@ -102,16 +102,19 @@ impl Taken {
 
     /// As a reply shows it, with its META if that is asked for.
     pub fn shown<'a>(&'a self, store: &'a Store, with_meta: bool) -> Delivered<'a> {
-        let (queue, (id, body, meta), history, due, lease) = match *self {
+        let (queue, (id, body), meta, history, due, lease) = match *self {
             Taken::Leased { queue, index, token, lease_end, .. } => {
                 let jobs = store.jobs();
-                let data = (jobs.id(index), jobs.body(index), jobs.meta(index));
-                (queue, data, jobs.history(index), store.due(index), Some((token, lease_end)))
+                let (data, meta) =
+                    ((jobs.id(index), jobs.body(index)), with_meta.then(|| jobs.meta(index)));
+                let lease = Some((token, lease_end));
+                (queue, data, meta, jobs.history(index), store.due(index), lease)
             }
             Taken::Popped(ref popped) => {
                 let departed = &*popped.departed;
-                let data = (departed.id(), departed.body(), departed.meta());
-                (popped.queue, data, departed.history.as_ref(), popped.due, None)
+                let data = (departed.id(), departed.body());
+                let meta = with_meta.then(|| departed.meta());
+                (popped.queue, data, meta, departed.history.as_ref(), popped.due, None)
             }
         };
         let queue = store.queue(queue);
@@ -125,7 +128,7 @@ impl Taken {
             attempt: counted + u32::from(lease.is_none()),
             due,
             lease_end: lease.map_or(Millis(0), |(_, end)| end),
-            meta: with_meta.then_some(meta),
+            meta,
         }
     }
 }

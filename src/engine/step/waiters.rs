@@ -26,7 +26,7 @@ pub enum Taking {
         count: u32,
         /// Its leases; none for at most once.
         terms: Option<LeaseTerms>,
-        /// With the META of each job.
+        /// The reply shows the META of each job.
         meta: bool,
     },
     /// `LPOP` and similar: of one queue, at most once.

@@ -88,7 +88,7 @@ def pack(commands: Iterable[Sequence[Word]]) -> bytes:
 def pairs(reply: Any) -> dict[str, Any]:
     """A map as RESP2 or RESP3 shows it."""
     items = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
-    return {key.decode(): value for key, value in items}
+    return {key.decode("utf-8", "surrogateescape"): value for key, value in items}
 
 
 class Line:

@@ -7,6 +7,7 @@ import traceback
 from datetime import datetime, timezone
 from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
 
+from .connection import pairs
 from .times import Duration, duration, seconds
 
 Body = TypeVar("Body")
@@ -120,9 +121,7 @@ class Job(Generic[Body]):
 
 
 def meta_of(reply: Any) -> dict[str, Union[str, bytes]]:
-    """META as RESP2 or RESP3 shows it."""
-    items = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
-    return {name.decode("utf-8", "surrogateescape"): _text_or_bytes(value) for name, value in items}
+    return {name: _text_or_bytes(value) for name, value in pairs(reply).items()}
 
 
 def _text_or_bytes(value: bytes) -> Union[str, bytes]:

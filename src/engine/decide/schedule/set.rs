@@ -13,7 +13,7 @@ use crate::engine::step::schedule::times::Times;
 use crate::engine::store::Located;
 use crate::engine::store::schedules::{Schedule, memory_bytes};
 use crate::error::{Error, Shown};
-use crate::limits::{LEVEL_META, LEVEL_SCHEDULES};
+use crate::limits::LEVEL_SCHEDULES;
 use crate::time::{Millis, Written};
 
 /// When a schedule comes once it is set.
@@ -80,9 +80,7 @@ impl Step<'_, '_> {
         }
         let rule = self.rule(&set.rule)?;
         self.check_level(LEVEL_SCHEDULES, "schedules")?;
-        if !set.terms.meta.get().is_none() {
-            self.check_level(LEVEL_META, "META")?;
-        }
+        self.check_meta(set.terms.meta.get())?;
         Ok(set.terms.clone().with(rule))
     }
 

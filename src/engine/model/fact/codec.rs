@@ -1,8 +1,8 @@
 //! The bytes of facts: little-endian, one fact after the other, each a tag byte and then its fields in
 //! the order of their declaration.
 //!
-//! The layout of a tag never changes: a changed fact gets a new tag, and the old one stays readable forever. A job or a
-//! schedule with META is a fact as without, behind a tag and the META: whatever comes to a fact later stands there too.
+//! The layout of a tag never changes: a changed fact gets a new tag, and the old one stays readable forever. META of a
+//! job or a schedule comes before the fact, after a tag of its own; so can whatever is added to facts later.
 
 use crate::engine::model::fact::{
     ByteCount, Destination, Fact, FactId, FactReader, Image, Malformed, Sink, Writer,
@@ -225,14 +225,7 @@ impl<'a> Fact<'a> {
                 let given = r.meta()?;
                 let tag = r.u8()?;
                 let mut fact = Fact::decode_tagged(tag, r)?;
-                match &mut fact {
-                    Fact::Added { meta, .. } | Fact::Unpopped { image: Image { meta, .. }, .. } => {
-                        *meta = given;
-                    }
-                    Fact::Scheduled { definition, .. } => definition.set_meta(given),
-                    _ => return Err(r.malformed()),
-                }
-                Ok(fact)
+                if fact.set_meta(given) { Ok(fact) } else { Err(r.malformed()) }
             }
             tag => Fact::decode_tagged(tag, r),
         }
@@ -315,6 +308,16 @@ mod tests {
         };
         let nacked = |error, to| Fact::Nacked { queue, id, counted: true, priority: 1, error, to };
         let dead = |reason| Destination::Dead { reason, kept_until: Millis(5) };
+        let poll = Fact::Scheduled {
+            queue,
+            schedule: ScheduleNo(3),
+            name: b"poll",
+            body: b"",
+            definition: Box::new(Definition::of(Rule::Every { ms: 100 })),
+            anchor: Millis(5),
+            after: Millis(6),
+            next: None,
+        };
         let redriven = |absolute, ready, left, keep_attempts| Fact::Redriven {
             queue,
             id,
@@ -391,26 +394,8 @@ mod tests {
                 after: Millis(6),
                 next: Some(Coming { nominal: due, due: due.plus(7) }),
             },
-            Fact::Scheduled {
-                queue,
-                schedule: ScheduleNo(3),
-                name: b"poll",
-                body: b"",
-                definition: Box::new(Definition::of(Rule::Every { ms: 100 })),
-                anchor: Millis(5),
-                after: Millis(6),
-                next: None,
-            },
-            with_meta(Fact::Scheduled {
-                queue,
-                schedule: ScheduleNo(3),
-                name: b"poll",
-                body: b"",
-                definition: Box::new(Definition::of(Rule::Every { ms: 100 })),
-                anchor: Millis(5),
-                after: Millis(6),
-                next: None,
-            }),
+            poll.clone(),
+            with_meta(poll),
             Fact::Unscheduled { queue, schedule: ScheduleNo(u64::MAX) },
             Fact::Occurred {
                 queue,
@@ -460,13 +445,7 @@ mod tests {
 
     fn with_meta(mut fact: Fact<'static>) -> Fact<'static> {
         let given = Meta::read(b"\x06\x04\0tenantacme\x01\0\0k").expect("two pairs");
-        match &mut fact {
-            Fact::Added { meta, .. } | Fact::Unpopped { image: Image { meta, .. }, .. } => {
-                *meta = given;
-            }
-            Fact::Scheduled { definition, .. } => definition.set_meta(given),
-            _ => panic!("a fact without META"),
-        }
+        assert!(fact.set_meta(given), "a fact without META");
         fact
     }
 

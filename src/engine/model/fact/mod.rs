@@ -338,9 +338,21 @@ impl<'a> Fact<'a> {
     pub fn meta(&self) -> Meta<'_> {
         match self {
             Fact::Added { meta, .. } | Fact::Unpopped { image: Image { meta, .. }, .. } => *meta,
-            Fact::Scheduled { definition, .. } => definition.terms().meta.get(),
+            Fact::Scheduled { definition, .. } => definition.meta(),
             _ => Meta::NONE,
         }
+    }
+
+    /// Gives META to the job or the schedule that comes with it; false if none does.
+    pub(super) fn set_meta(&mut self, given: Meta<'a>) -> bool {
+        match self {
+            Fact::Added { meta, .. } | Fact::Unpopped { image: Image { meta, .. }, .. } => {
+                *meta = given;
+            }
+            Fact::Scheduled { definition, .. } => definition.set_meta(given),
+            _ => return false,
+        }
+        true
     }
 
     /// The schedule that it is about, and its queue.

@@ -172,7 +172,7 @@ impl Schedule {
 
     /// Bytes of META and body of each job.
     pub fn data_bytes(&self) -> usize {
-        stored_meta_bytes(self.definition.terms().meta.get()) + self.body.len()
+        stored_meta_bytes(self.definition.meta()) + self.body.len()
     }
 
     fn come_due(&mut self, nominal: Millis, offset_s: i32, next: Option<Coming>) {

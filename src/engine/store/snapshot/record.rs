@@ -198,7 +198,7 @@ pub fn write_job(
 
 pub fn write_schedule(out: &mut impl Sink, queue: QueueNo, schedule: &Schedule) {
     let w = &mut Writer(out);
-    let meta = schedule.definition.terms().meta.get();
+    let meta = schedule.definition.meta();
     if !meta.is_none() {
         w.u8(WITH_META).bytes(meta.block());
     }
