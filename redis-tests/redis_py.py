@@ -177,11 +177,12 @@ with check("nothing blocks inside a transaction"):
 with check("WATCH: a job that falls due in between stops the transaction"):
     needs("WATCH")
     q = queue("py")
-    r.execute_command("DELAY.ADD", q, "100ms", "x")
+    r.execute_command("DELAY.ADD", q, "1s", "x")
     with client().pipeline() as pipe:
         pipe.watch(q)
         equal(pipe.execute_command("DELAY.LEN", q, "READY"), 0)
-        time.sleep(0.2)
+        while r.execute_command("DELAY.LEN", q, "READY") == 0:
+            time.sleep(0.05)
         pipe.multi()
         pipe.ping()
         fails_with(redis.WatchError, "", pipe.execute)

@@ -31,17 +31,19 @@ macro_rules! table {
 }
 
 pub static LIMITS: &[Limit] = table![
-    NAME_BYTES_MAX Bytes "A queue's name and a job's id, at least 1 byte.",
+    NAME_BYTES_MAX Bytes "The name of a queue or a group and a job's id, at least 1 byte.",
+    GROUP_WEIGHT_MAX Count "A `group-weight`, at least 1.",
+    GROUPS_SET_MAX Count "Groups of a queue that have a setting of their own.",
     META_PAIRS_MAX Count "Pairs of names and values in META, at least 1.",
     META_NAME_BYTES_MAX Bytes "A name in META, at least 1 byte.",
     META_BYTES_MAX Bytes "All names and values of one META.",
     ARGUMENTS_MAX Count "Arguments of one command, its name included. A longer one is read and refused.",
     COUNT_MAX Count "Every COUNT, number of queues or ids, and the spans of DELAY.FORECAST; not the COUNT of \
-        DELAY.QUEUES and DELAY.FIND.",
-    ROWS_MAX Count "COUNT of DELAY.QUEUES and DELAY.FIND.",
+        DELAY.QUEUES, DELAY.GROUPS and DELAY.FIND.",
+    ROWS_MAX Count "COUNT of DELAY.QUEUES, DELAY.GROUPS and DELAY.FIND.",
     SEARCH_BYTES_MAX Bytes "The text of DELAY.SCAN's CONTAINS, at least 1 byte, and of its ERROR.",
-    REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and similar, and META of jobs that are shown \
-        with it or taken at most once: the job that \
+    REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and similar, and group and META of jobs that are shown \
+        with them or taken at most once: the job that \
         crosses it is the last. LRANGE and KEYS are refused beyond four times that.",
     INSTANT_MS_MIN Count "The smallest value of `@` except 0, unix ms: in 1973. Smaller values can only be seconds.",
     DELAY_MS_MAX Ms "The largest `max-delay`.",

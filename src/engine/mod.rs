@@ -552,6 +552,11 @@ impl Engine {
     pub fn schedule_counts(&self) -> ScheduleCounts {
         self.store.schedule_counts()
     }
+
+    /// Groups of all queues. Cost: negligible.
+    pub fn group_count(&self) -> u64 {
+        self.store.group_count()
+    }
 }
 
 /// For observers.

@@ -38,6 +38,13 @@ pub const META_PAIRS_MAX: usize = 64;
 pub const META_NAME_BYTES_MAX: usize = 128;
 /// See [`META_PAIRS_MAX`].
 pub const META_BYTES_MAX: usize = 8 << 10;
+/// The weight of a group for which, and for the queue of which, none is set, and the most it can be: with stints of more
+/// jobs nobody would notice that a queue is shared.
+pub const GROUP_WEIGHT_DEFAULT: u32 = 1;
+/// See [`GROUP_WEIGHT_DEFAULT`].
+pub const GROUP_WEIGHT_MAX: u32 = 1_000;
+/// Groups of a queue for which something is set, at most: a base has all of them in one image.
+pub const GROUPS_SET_MAX: usize = 10_000;
 
 /// Largest COUNT, numqueues and number of FORECAST spans. It bounds the work and the reply of one command.
 pub const COUNT_MAX: u64 = 10_000;

@@ -367,6 +367,7 @@ fn delay(facts: &InfoFacts<'_>, text: &mut Text) {
         ("schedule_made_total", &tally.outcomes.made),
         ("schedule_missed_total", &tally.outcomes.missed),
         ("schedule_skipped_total", &tally.outcomes.skipped),
+        ("groups", &facts.all.groups),
         ("tzdata_version", &facts.all.zones.version),
         ("tzdata_source", &facts.all.zones.source),
         ("next_wakeup_ms", &next),

@@ -73,6 +73,8 @@ pub struct Snapshot {
     pub journal: Persistence,
     pub turns: u64,
     pub schedules: ScheduleCounts,
+    /// Groups of all queues.
+    pub groups: u64,
     pub zones: ZonesFrom,
     pub clock_steps: u64,
     pub clock_ahead_us: u64,

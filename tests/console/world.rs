@@ -80,6 +80,8 @@ impl World {
             r#"{"to":"ada@example.org","n":1204}"#,
             "ID",
             "welcome-1",
+            "GROUP",
+            "<i>acme</i>",
             "META",
             "2",
             "tenant",

@@ -84,6 +84,7 @@ fn model(bench: &mut Bench, names: &[String], fits: impl Fn(&str) -> bool) -> Ve
             bytes: stats.bytes,
             lateness_p99_us: stats.lateness_us[1],
             schedules: stats.schedules,
+            groups: stats.groups,
         });
     }
     bench.take_events();

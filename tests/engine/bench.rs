@@ -5,6 +5,7 @@ use delayd::command::{self, Action, table};
 pub use delayd::engine::decide::transaction::{Needs, TransactionBegun, WholeTransaction};
 use delayd::engine::journal_room::Flow;
 use delayd::engine::model::across::{FoundJob, QueueRow};
+use delayd::engine::model::group::GroupRow;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::Purge;
@@ -68,6 +69,10 @@ fn shown(view: &ScheduleView<'_>) -> String {
     format!("{}{held} next {next} {counts} open {}", view.state.word(), view.open.len())
 }
 
+fn group(row: &GroupRow) -> String {
+    format!("{}:{:?}", text(&row.name), row.counts)
+}
+
 impl Outbox for Log {
     fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
         let said = match reply {
@@ -112,6 +117,8 @@ impl Outbox for Log {
                 self.stats = Some(stats.clone());
                 "stats".into()
             }
+            Reply::GroupStats(view) => group(&view.row),
+            Reply::Groups(rows) => rows.iter().map(group).collect::<Vec<_>>().join(" "),
             Reply::Peeked(jobs) | Reply::Scanned(_, jobs) => {
                 if let Reply::Scanned(cursor, _) = reply {
                     self.cursor = cursor.0;

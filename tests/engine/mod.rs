@@ -4,6 +4,7 @@ mod across;
 mod bench;
 mod follow;
 mod forecast;
+mod groups;
 mod herds;
 mod instant;
 mod limits;

@@ -16,13 +16,14 @@ const CLASSES: [&str; 12] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/read/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 24] = [
+const UNSEEN: [(&str, &str); 25] = [
     ("the backup has {bytes} bytes", "a journal on a disk, and tests/processes/backup.rs shows it"),
     ("ERR the base cannot be read", "a disk that fails while a base is read"),
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),
     ("names matches, and a transaction", "10,001 schedules, and tests/engine/walks.rs shows it"),
+    ("groups, the maximum; RESET one", "10,001 groups, and tests/engine/groups.rs shows it"),
     ("KEYS would answer with more than", "16 MiB of names"),
     ("the reply would have more than", "16 MiB of bodies, and tests/engine/lists.rs shows it"),
     ("jobs are equal; give a", "10,001 jobs, and tests/engine/lists.rs shows it"),

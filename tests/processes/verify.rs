@@ -108,7 +108,10 @@ fn work(trio: &Trio, client: usize, is_over: &AtomicBool) {
             break;
         }
         let queue = n % 7;
-        let mut lines = vec![format!("DELAY.ADD q{queue} 0 body-{client}-{n} PRIORITY {}", n % 4)];
+        let group = if n % 2 == 0 { format!(" GROUP g{}", n % 10) } else { String::new() };
+        let priority = n % 4;
+        let add = format!("DELAY.ADD q{queue} 0 body-{client}-{n} PRIORITY {priority}{group}");
+        let mut lines = vec![add];
         if n % 3 == 0 {
             lines.push(format!("DELAY.POP q{queue} NOWAIT"));
         }

@@ -10,6 +10,7 @@ mod disk_failure;
 mod disk_full;
 mod doors;
 mod first_look;
+mod groups;
 mod handed_over;
 mod metrics;
 mod recurring;

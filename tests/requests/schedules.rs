@@ -97,7 +97,8 @@ fn what_is_not_named_has_its_default() {
     assert_eq!(set("EVERY 5m").1, ScheduleTerms::default());
     assert_eq!(set("EVERY 5m SPREAD 0 OVERLAP ALLOW CATCHUP 1").1, ScheduleTerms::default());
     let all = "EVERY 5m FROM @1800000000000 UNTIL 2030-01-31T12:30:00+02:00 RUNS 4294967295 SPREAD 299999 OVERLAP \
-               replace CATCHUP 10000 GRACE 1s PRIORITY 0 ATTEMPTS 0 BACKOFF exp:1s:1m~ LEASE 1ms TTL 0 META 1 k v";
+               replace CATCHUP 10000 GRACE 1s PRIORITY 0 ATTEMPTS 0 BACKOFF exp:1s:1m~ LEASE 1ms TTL 0 GROUP acme \
+               META 1 k v";
     let want = ScheduleTerms {
         from: Millis(1_800_000_000_000),
         until: Millis(1_896_085_800_000),
@@ -106,6 +107,7 @@ fn what_is_not_named_has_its_default() {
         spread_ms: 299_999,
         grace_ms: 1_000,
         overlap: Overlap::Replace,
+        group: Some(&b"acme"[..]).into(),
         meta: OwnMeta::of(&[b"k", b"v"]).unwrap(),
         options: JobOptions {
             priority: Some(0),

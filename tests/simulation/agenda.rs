@@ -131,6 +131,7 @@ impl Workload {
                 lease_ms: self.one_in(6).then(|| self.lease_ms()),
                 ttl_ms: self.one_in(4).then(|| [0, 1, 5_000][self.pick(3)]),
             },
+            group: self.group().into(),
             meta: self.meta(),
         }
     }

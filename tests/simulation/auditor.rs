@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use delayd::engine::model::fact::{Fact, Facts, Image};
+use delayd::engine::model::group::GroupSettings;
 use delayd::engine::model::meta::Meta;
 use delayd::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use delayd::engine::model::request::{Add, JobState, Request};
@@ -107,6 +108,7 @@ pub struct Check<'c> {
     /// What must be set, and which pauses there must be.
     pub to_set: Option<(QueueKey, QueueSettings)>,
     pub to_pause: Option<(QueueKey, Pauses)>,
+    pub to_group: Option<(QueueKey, Kept, GroupSettings)>,
     /// The schedule that must be set, paused or run.
     pub to_schedule: Option<(QueueKey, ModelSchedule)>,
     pub to_suspend: Option<(QueueKey, u64, Pause)>,
@@ -127,6 +129,8 @@ pub struct Check<'c> {
     pub last_served: Option<usize>,
     /// The request's reply has been checked.
     replied: bool,
+    /// Queues in which groups had jobs before the step, or could come to have some in it.
+    pub grouped_before: BTreeSet<QueueKey>,
     /// Popped jobs that go back.
     pub returning: VecDeque<ModelJob>,
     /// Room and reserve before the step.
@@ -161,7 +165,10 @@ impl Auditor {
         assert_eq!(again.count, step.facts.count, "facts are counted");
 
         self.note_crowded(step, engine);
+        let grouped = self.model.queues.iter().filter(|(_, queue)| queue.may_be_shared());
+        let grouped_before = grouped.map(|(key, _)| *key).collect();
         let mut check = Check {
+            grouped_before,
             auditor: self,
             step,
             engine,
@@ -171,6 +178,7 @@ impl Auditor {
             to_add: None,
             to_set: None,
             to_pause: None,
+            to_group: None,
             to_schedule: None,
             to_suspend: None,
             to_run: None,
@@ -271,6 +279,7 @@ impl<'c> Check<'c> {
                     let image = Image {
                         id: job.id,
                         body: job.body,
+                        group: Some(job.group).filter(|group| !group.is_empty()),
                         meta: Meta::read(job.meta).expect("META as it was given"),
                         policy: Default::default(),
                         priority: job.priority,
@@ -325,7 +334,8 @@ impl<'c> Check<'c> {
         self.finish_back();
         assert!(self.expected.is_empty(), "missing facts: {:?}", self.expected);
         assert!(self.to_add.is_none() && self.entering.is_none(), "the job was not added");
-        assert!(self.to_set.is_none() && self.to_pause.is_none(), "nothing was set");
+        let unset = self.to_group.is_some() || self.to_pause.is_some();
+        assert!(self.to_set.is_none() && !unset, "nothing was set");
         let undone = self.to_schedule.is_some() || self.to_suspend.is_some();
         assert!(!undone && self.to_run.is_none(), "no schedule was set, paused or run");
         self.end_group();

@@ -11,6 +11,7 @@ use delayd::limits::TOTALS_SHARE;
 use delayd::time::Millis;
 
 use crate::simulation::auditor::{Check, Input};
+use crate::simulation::handing::FROM_THE_BACK;
 use crate::simulation::look::peeked;
 use crate::simulation::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
 use crate::simulation::schedules::ModelSchedule;
@@ -98,7 +99,9 @@ impl<'c> Check<'c> {
                     self.auditor.note(note);
                     return self.refused(error);
                 }
-                if self.out_of_memory(add.body.len() + stored(add.meta.get().block()) + id.len()) {
+                let beside =
+                    stored(add.meta.get().block()) + add.group.map_or(0, |name| 6 + name.len());
+                if self.out_of_memory(add.body.len() + beside + id.len()) {
                     return;
                 }
                 if job || window {
@@ -264,17 +267,33 @@ impl<'c> Check<'c> {
                 self.replied_in_full();
             }
             Request::Schedule(ref of) => self.decide_schedule(of),
+            Request::Groups(ref of) => self.decide_groups(of, client),
             Request::Push(ref push) => self.push(push),
             Request::ListPop(ListPop { db, queues, count: 0, .. }) => {
                 let queue = self.model().queues.get(&(db.0, queues[0]));
                 let any = queue.is_some_and(|queue| !queue.ready.is_empty());
                 self.reply = Some(if any { Said::Bodies(vec![]) } else { Said::NilArray });
             }
-            Request::ListPop(_) => {}
+            Request::ListPop(_) => {
+                let said = self.step.replies.iter().find(|(to, _)| *to == client);
+                if let Some((_, Said::Error(text))) = said {
+                    assert!(text.starts_with(FROM_THE_BACK), "{text}");
+                    let (taking, queues, _) = taking(request).expect("it takes");
+                    self.check_from_the_back(taking, &queues);
+                    self.answer_of(client);
+                    self.replied_in_full();
+                }
+            }
             Request::Move(ref of) => {
                 if let Some((_, Said::Error(text))) =
                     self.step.replies.iter().find(|(to, _)| *to == client)
                 {
+                    if text.starts_with(FROM_THE_BACK) {
+                        let (taking, queues, _) = taking(request).expect("it takes");
+                        self.check_from_the_back(taking, &queues);
+                        self.answer_of(client);
+                        return self.replied_in_full();
+                    }
                     self.check_refused_move(text, (of.db.0, of.from), (of.db.0, of.to));
                     self.answer_of(client);
                     self.replied_in_full();
@@ -291,6 +310,20 @@ impl<'c> Check<'c> {
                 self.scan(key(queue), cursor.0, state, pattern, count, client);
             }
         }
+    }
+
+    /// Who takes from the back of a queue that groups share is refused.
+    pub fn check_from_the_back(&mut self, taking: Taking, queues: &[QueueKey]) {
+        let side = taking.kind.side().expect("from a side");
+        // A job that was there for a moment of the step is enough for who waits.
+        let came = self.step.facts.iter().any(|fact| fact.is_ok_and(|fact| fact.group().is_some()));
+        let right = queues.iter().any(|key| {
+            let of = self.auditor.model.queues.get(key);
+            let there = |of: &ModelQueue| of.is_shared() || self.grouped_before.contains(key);
+            of.is_some_and(|of| of.next_side() != side && (came || there(of)))
+        });
+        assert!(right, "no queue of {queues:?} is shared from the other side");
+        self.auditor.note("refused from the back");
     }
 
     pub fn refused(&mut self, begins: &str) {

@@ -185,7 +185,8 @@ impl Check<'_> {
                 let to_set = self.to_set.as_ref().map(|(key, _)| *key);
                 let to_schedule = self.to_schedule.as_ref().map(|(key, _)| *key);
                 let to_pause = self.to_pause.map(|(key, _)| key);
-                let wanted = to_add.or(to_set).or(to_pause).or(to_schedule);
+                let to_group = self.to_group.map(|(key, ..)| key);
+                let wanted = to_add.or(to_set).or(to_pause).or(to_schedule).or(to_group);
                 assert_eq!(wanted, Some(key), "only what is to be there binds its queue");
                 self.model().bind(queue.0, key);
                 let now = self.now().0;
@@ -193,6 +194,7 @@ impl Check<'_> {
             }
             Fact::Added { .. } => self.added(fact),
             Fact::Configured { queue, ref settings } => self.configured(queue, settings),
+            Fact::GroupSet { queue, .. } => self.group_set(queue, fact),
             Fact::Unpopped { queue, image } => {
                 let key = self.key(queue);
                 self.expect_back();
@@ -240,8 +242,19 @@ impl Check<'_> {
     }
 
     fn added(&mut self, fact: &Fact<'_>) {
-        let Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta } =
-            *fact
+        let Fact::Added {
+            queue,
+            id,
+            policy,
+            priority,
+            absolute,
+            ready,
+            left,
+            due,
+            body,
+            group,
+            meta,
+        } = *fact
         else {
             unreachable!("called for a new job");
         };
@@ -268,7 +281,7 @@ impl Check<'_> {
         };
         assert_eq!(self.model().policies.get(&policy.0), Some(&wanted), "the policy");
         assert_eq!(priority, add.priority.or(set.priority).unwrap_or(5));
-        assert_eq!((body, meta), (add.body, add.meta.get()));
+        assert_eq!((body, group, meta), (add.body, add.group, add.meta.get()));
         self.place_new(key, ready, due, add.when, absolute);
         let (serial, step) = (self.model().serial(), self.auditor.steps);
         let queue = self.model().queue(key);
@@ -278,10 +291,22 @@ impl Check<'_> {
         let place = if ready { queue.give_place(left) } else { 0 };
         let state = if ready { JobState::Ready } else { JobState::Delayed };
         let job = ModelJob::new(id, add.body, serial, now.0, wanted);
-        let meta = keep(meta.block());
-        queue.put(ModelJob { meta, state, due: due.0, priority, place, ready_step: step, ..job });
+        let (group, meta) = (keep(group.unwrap_or_default()), keep(meta.block()));
+        queue.put(ModelJob {
+            group,
+            meta,
+            state,
+            due: due.0,
+            priority,
+            place,
+            ready_step: step,
+            ..job
+        });
         if !meta.is_empty() {
             self.auditor.note("added with META");
+        }
+        if !group.is_empty() {
+            self.auditor.note("added to a group");
         }
         self.reply = Some(Said::Id(id));
         self.auditor.note("added");

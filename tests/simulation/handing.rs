@@ -8,6 +8,9 @@ use crate::simulation::auditor::{Check, Group, Input, delivery};
 use crate::simulation::model::{ModelJob, ModelWaiter, QueueKey, Unsent};
 use crate::simulation::trace::{Job, Kept, Said};
 
+/// How the error begins.
+pub const FROM_THE_BACK: &str = "ERR jobs of queue ";
+
 impl Check<'_> {
     /// The reply with which a job is handed over; an id can be used again within a step.
     pub fn taker_of(&self, is: impl Fn(&Job) -> bool) -> usize {
@@ -85,15 +88,23 @@ impl Check<'_> {
     ) -> ModelJob {
         let (now, step, now_us) = (self.now(), self.auditor.steps, self.step.now);
         let queue = self.model().queue(key);
-        let next = match side.unwrap_or(queue.next_side()) {
-            Side::Left => queue.ready.first(),
-            Side::Right => queue.ready.last(),
-        };
-        let next = next.expect("what is handed over was ready").2;
-        assert_eq!(id, next, "the next from {side:?} in the order of {:?}", queue.ready);
+        let front = queue.next_side();
+        assert!(!queue.is_shared() || side.is_none_or(|side| side == front), "from the back");
+        let next = queue.next_ready(side.unwrap_or(front));
+        let (ready, sharing) = (&queue.ready, &queue.sharing);
+        assert_eq!(Some(id), next, "the next from {side:?} in {ready:?}, shared as {sharing:?}");
         queue.policies.deliver(now_us, id, queue.leased.len());
         let throttled = queue.policies.may_throttle(step);
+        let shared = queue.is_shared();
+        let first = queue.ready.first().is_none_or(|entry| entry.2 == id);
         let job = queue.take(id).expect("it is ready");
+        queue.served(job.priority, job.group);
+        if shared && !job.group.is_empty() {
+            self.auditor.note("taken from a group");
+            if !first {
+                self.auditor.note("behind a stint");
+            }
+        }
         assert!(!job.expired(now), "{job:?} was delivered after it expired");
         assert!(job.due <= now.0, "{job:?} was delivered early");
         let fresh = !own && job.ready_step == step;

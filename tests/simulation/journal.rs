@@ -145,6 +145,7 @@ fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
         Request::Configure { .. } | Request::Unconfigure { .. } => {
             matches!(fact, Fact::QueueBound { .. } | Fact::Configured { .. })
         }
+        Request::Groups(_) => matches!(fact, Fact::QueueBound { .. } | Fact::GroupSet { .. }),
         Request::Remove { .. } => matches!(fact, Fact::QueueRemoved { .. }),
         Request::Flush { .. } => matches!(fact, Fact::Flushed { .. }),
         Request::Schedule(of) => match of {

@@ -16,6 +16,7 @@ use delayd::time::{Micros, Millis};
 
 use crate::simulation::auditor::{Check, Input};
 use crate::simulation::decide;
+use crate::simulation::handing::FROM_THE_BACK;
 use crate::simulation::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
 use crate::simulation::trace::{Kept, Said, keep, keep_list};
 use crate::simulation::world::World;
@@ -92,8 +93,19 @@ impl Check<'_> {
 
     /// A job enters a list.
     pub fn enter(&mut self, fact: &Fact<'_>) {
-        let Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta } =
-            *fact
+        let Fact::Added {
+            queue,
+            id,
+            policy,
+            priority,
+            absolute,
+            ready,
+            left,
+            due,
+            body,
+            group,
+            meta,
+        } = *fact
         else {
             unreachable!("called for a new job");
         };
@@ -106,7 +118,7 @@ impl Check<'_> {
         let id = keep(&token::written(made));
         let body = keep(body);
         assert_eq!(entering.bodies.pop_front(), Some(body), "the body");
-        assert!(meta.is_none(), "lists know no META");
+        assert!(group.is_none() && meta.is_none(), "lists know no groups and no META");
         assert!(!absolute && ready && left == (entering.side == Side::Left) && due == now);
         let set = self.settings_of(key);
         let wanted = Policy {
@@ -180,7 +192,14 @@ impl Check<'_> {
     pub fn refused_move(&mut self, at: usize) {
         let (client, said) = &self.step.replies[at];
         let Said::Error(text) = said else { panic!("{said:?} to one who waits") };
-        let key = self.model().waiting[client].queues[0];
+        let waiter = &self.model().waiting[client];
+        if text.starts_with(FROM_THE_BACK) {
+            let named = |key: &&QueueKey| text.contains(&format!("'{}'", key.1.escape_ascii()));
+            let key = *waiter.queues.iter().find(named).expect("a queue it waits for");
+            let waiter = self.leave_line(*client, key, at);
+            return self.check_from_the_back(waiter.taking, &[key]);
+        }
+        let key = waiter.queues[0];
         let waiter = self.leave_line(*client, key, at);
         assert!(matches!(waiter.taking.kind, Kind::Move { .. }), "{text} to {waiter:?}");
         let Kind::Move { to, .. } = waiter.taking.kind else { unreachable!("asserted") };
@@ -216,7 +235,8 @@ impl Check<'_> {
         let none = ModelQueue::default();
         let queue = |check: &Self, key| {
             let queue = check.auditor.model.queues.get(&key).unwrap_or(&none);
-            queue.ready.iter().map(|entry| (entry.2, queue.jobs[entry.2].body)).collect::<Vec<_>>()
+            let listed = queue.listed().into_iter();
+            listed.map(|id| (id, queue.jobs[id].body)).collect::<Vec<_>>()
         };
         let of = |name: QueueName<'static>| (name.db.0, name.name);
         let said = match *request {
@@ -273,7 +293,7 @@ impl Check<'_> {
         let found = self.auditor.model.queues.get(&(queue.db.0, queue.name));
         let equal = found.into_iter().flat_map(|found| {
             let equal = |id: &Kept| found.jobs[id].body == body;
-            let ids: Vec<Kept> = found.ready.iter().map(|entry| entry.2).filter(equal).collect();
+            let ids: Vec<Kept> = found.listed().into_iter().filter(equal).collect();
             let left_out = ids.len().saturating_sub(most);
             match from {
                 Side::Left => ids[..ids.len() - left_out].to_vec(),

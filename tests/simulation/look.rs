@@ -53,7 +53,14 @@ impl Check<'_> {
         assert_eq!(stats.bytes == 0, empty, "STATS bytes {}", stats.bytes);
         let next = queue.delayed.first().map(|entry| Millis(entry.0));
         assert_eq!(stats.next_due, next, "STATS next-due");
-        let oldest = queue.ready.iter().map(|entry| queue.jobs[entry.2].due).min();
+        // Of those with a group the second is known.
+        let due = |job: &ModelJob| match job.group.is_empty() {
+            true => job.due,
+            false => job.due / 1_000 * 1_000,
+        };
+        let oldest = queue.ready.iter().map(|entry| due(&queue.jobs[entry.2])).min();
+        let (groups, known) = (queue.group_count(), queue.purged == 0);
+        assert!(stats.groups == groups || !known && stats.groups > groups, "STATS groups");
         let age = oldest.map(|due| now.saturating_sub(due));
         // A push amid a sweep stands before jobs that were due earlier, and hides them.
         let hidden = stats.oldest_ready_age_ms.is_some() && stats.oldest_ready_age_ms < age;
@@ -156,7 +163,7 @@ pub fn peeked(
     newest: bool,
 ) -> Vec<Seen> {
     let delayed = queue.delayed.iter().map(|entry| entry.2);
-    let mut ready: Vec<Kept> = queue.ready.iter().map(|entry| entry.2).collect();
+    let mut ready: Vec<Kept> = queue.listed();
     if queue.due_left() {
         ready.reverse();
     }

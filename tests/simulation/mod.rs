@@ -22,6 +22,7 @@ mod overdue;
 mod policies;
 mod schedules;
 mod scheduling;
+mod sharing;
 mod timetable;
 mod trace;
 mod workload;
@@ -68,18 +69,19 @@ fn policy_bytes(policy: &Policy) -> u64 {
 fn random_runs_are_as_specified() {
     let seen = Seen::of_all(run_seeds(seeds_or(300), run));
     seen.check(&[
-        "acked", "added", "added with META", "again", "configured", "deleted", "due", "expired",
-        "forecast", "forecast again", "extended", "extended after a stall", "forgotten",
-        "looked at", "lost", "move refused", "moved", "pushed", "removed by body", "nacked",
-        "no room", "no room for a base", "full", "held back", "oom", "pause over", "paused",
-        "refused: paused", "purged", "occurred", "made up for", "missed", "missed by request",
-        "skipped: open", "skipped: id taken", "gave way", "moved by tables", "other tables", "run",
-        "run refused", "a schedule's pause was over", "schedule: created", "schedule: changed",
-        "schedule: same", "schedule: paused", "schedule: resumed", "schedule: removed",
-        "schedule: shown", "schedules listed", "rescheduled", "redriven", "renamed",
-        "renamed over another", "scanned", "served", "settled: dead", "stats", "stopped", "taken",
-        "timed out", "timeout", "transaction refused: full", "transaction refused: journal",
-        "transaction refused: memory", "transaction refused: paused", "unleased", "unpopped",
-        "waits", "window over", "dropped",
+        "acked", "added", "added with META", "added to a group", "group configured",
+        "groups listed", "taken from a group", "behind a stint", "refused from the back", "again",
+        "configured", "deleted", "due", "expired", "forecast", "forecast again", "extended",
+        "extended after a stall", "forgotten", "looked at", "lost", "move refused", "moved",
+        "pushed", "removed by body", "nacked", "no room", "no room for a base", "full",
+        "held back", "oom", "pause over", "paused", "refused: paused", "purged", "occurred",
+        "made up for", "missed", "missed by request", "skipped: open", "skipped: id taken",
+        "gave way", "moved by tables", "other tables", "run", "run refused",
+        "a schedule's pause was over", "schedule: created", "schedule: changed", "schedule: same",
+        "schedule: paused", "schedule: resumed", "schedule: removed", "schedule: shown",
+        "schedules listed", "rescheduled", "redriven", "renamed", "renamed over another",
+        "scanned", "served", "settled: dead", "stats", "stopped", "taken", "timed out", "timeout",
+        "transaction refused: full", "transaction refused: journal", "transaction refused: memory",
+        "transaction refused: paused", "unleased", "unpopped", "waits", "window over", "dropped",
     ]);
 }

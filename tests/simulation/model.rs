@@ -15,6 +15,7 @@ use delayd::time::Millis;
 
 use crate::simulation::policies::Policies;
 use crate::simulation::schedules::ModelSchedule;
+use crate::simulation::sharing::Sharing;
 use crate::simulation::trace::{Job, Kept, Said, Seen, View};
 
 pub type QueueKey = (u8, Kept);
@@ -25,6 +26,8 @@ pub struct ModelJob {
     pub birth: u64,
     pub id: Kept,
     pub body: Kept,
+    /// Empty without one.
+    pub group: Kept,
     /// As it is stored.
     pub meta: Kept,
     pub state: JobState,
@@ -61,6 +64,7 @@ impl ModelJob {
             birth: serial,
             id,
             body,
+            group: b"",
             meta: b"",
             state: JobState::Delayed,
             due: now,
@@ -120,6 +124,7 @@ impl ModelJob {
             lease,
             death: self.death.map(|(reason, died, _)| (reason, Millis(died))),
             error: self.error,
+            group: self.group,
             meta: self.meta,
         }
     }
@@ -134,7 +139,7 @@ impl ModelJob {
             attempt: self.attempt + u32::from(!leased),
             due: Millis(self.due),
             lease_end: Millis(if leased { self.lease_end } else { 0 }),
-            meta: meta.then_some(self.meta),
+            meta: meta.then_some((self.group, self.meta)),
         }
     }
 }
@@ -160,6 +165,7 @@ pub struct ModelQueue {
     /// Ends of windows, expiries of ready jobs, retentions of dead ones.
     pub ends: BTreeSet<(u64, Kept)>,
     pub policies: Policies,
+    pub sharing: Sharing,
     pub schedules: BTreeMap<Kept, ModelSchedule>,
     /// Of schedules, those that were removed included.
     pub made: u64,
@@ -198,6 +204,11 @@ impl ModelQueue {
 
     /// Enters a job where its fields say.
     pub fn put(&mut self, job: ModelJob) {
+        self.place(job.clone());
+        self.came(&job);
+    }
+
+    fn place(&mut self, job: ModelJob) {
         match job.state {
             JobState::Delayed => self.delayed.insert((job.due, job.sequence, job.id)),
             JobState::Ready => {
@@ -216,6 +227,12 @@ impl ModelQueue {
 
     /// Takes a job out.
     pub fn take(&mut self, id: Kept) -> Option<ModelJob> {
+        let job = self.displace(id)?;
+        self.left(&job);
+        Some(job)
+    }
+
+    pub fn displace(&mut self, id: Kept) -> Option<ModelJob> {
         let job = self.jobs.remove(id)?;
         let stood = match job.state {
             JobState::Delayed => self.delayed.remove(&(job.due, job.sequence, job.id)),
@@ -236,9 +253,18 @@ impl ModelQueue {
 
     /// Takes a job out, changes it, enters it again.
     pub fn change(&mut self, id: Kept, change: impl FnOnce(&mut ModelJob)) {
-        let mut job = self.take(id).expect("the job is there");
+        let before = self.displace(id).expect("the job is there");
+        let mut job = before.clone();
         change(&mut job);
-        self.put(job);
+        // The lease goes on.
+        let stays = [before.state, job.state] == [JobState::Leased; 2];
+        if !stays {
+            self.left(&before);
+        }
+        self.place(job.clone());
+        if !stays {
+            self.came(&job);
+        }
     }
 
     pub fn open_window(&mut self, id: Kept, end: Millis) {
@@ -265,7 +291,8 @@ impl ModelQueue {
 
     /// Whether it is a key.
     pub fn exists(&self) -> bool {
-        !self.jobs.is_empty() || self.policies.any() || !self.schedules.is_empty()
+        let set = self.policies.any() || !self.sharing.set.is_empty();
+        !self.jobs.is_empty() || set || !self.schedules.is_empty()
     }
 }
 

@@ -109,9 +109,10 @@ impl Check<'_> {
         let purged = |job: &&ModelJob| purge.states[job.state as usize];
         let ids: Vec<Kept> = queue.jobs.values().filter(purged).map(|job| job.id).collect();
         for id in ids {
-            queue.take(id);
+            queue.displace(id);
             count += 1;
         }
+        queue.forget_purged(purge.states);
         let windows: Vec<Kept> = queue.windows.keys().copied().filter(|_| purge.windows).collect();
         if count == 0 && windows.is_empty() {
             return;

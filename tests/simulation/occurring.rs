@@ -210,7 +210,8 @@ impl Check<'_> {
         // One that is made up for stands behind jobs that were due later.
         queue.pushed |= due < now;
         let meta = keep(schedule.definition.meta().block());
-        let job = ModelJob { meta, ..ModelJob::new(id, schedule.body, serial, now, wanted) };
+        let group = keep(schedule.definition.group().unwrap_or_default());
+        let job = ModelJob { group, meta, ..ModelJob::new(id, schedule.body, serial, now, wanted) };
         let ready_step = step;
         queue.put(ModelJob { state: JobState::Ready, due, priority, place, ready_step, ..job });
         let mut noted = schedule;

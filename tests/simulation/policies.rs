@@ -271,6 +271,7 @@ impl Check<'_> {
         let queue = self.model().queue(key);
         queue.pushed |= queue.policies.settings.due_enters != settings.due_enters;
         queue.policies.set(settings.clone(), step);
+        queue.review();
         queue.used = now;
     }
 

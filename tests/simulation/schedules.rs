@@ -82,7 +82,8 @@ impl ModelSchedule {
 
     /// Bytes of META and body of each job.
     pub fn data_bytes(&self) -> usize {
-        stored(self.definition.meta().block()) + self.body.len()
+        let group = self.definition.group().map_or(0, |name| 6 + name.len());
+        group + stored(self.definition.meta().block()) + self.body.len()
     }
 
     pub fn id_at(&self, at: u64) -> Kept {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use delayd::engine::model::across::{FoundJob, QueueRow};
+use delayd::engine::model::group::{GroupRow, GroupView};
 use delayd::engine::model::queue_settings::Pause;
 use delayd::engine::model::queue_settings::Setting;
 use delayd::engine::model::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
@@ -45,8 +46,8 @@ pub struct Job {
     pub attempt: u32,
     pub due: Millis,
     pub lease_end: Millis,
-    /// If it was asked for.
-    pub meta: Option<Kept>,
+    /// Group, empty without one, and META, if they were asked for.
+    pub meta: Option<(Kept, Kept)>,
 }
 
 /// A glimpse, kept.
@@ -72,6 +73,7 @@ pub struct View {
     pub lease: Option<(Token, Millis, bool)>,
     pub death: Option<(Reason, Millis)>,
     pub error: Option<Kept>,
+    pub group: Kept,
     pub meta: Kept,
 }
 
@@ -122,6 +124,8 @@ pub enum Said {
     /// Names and values, whether set; and whether all were asked for.
     Settings(Vec<(Setting, String, bool)>, bool),
     Stats(Box<StatsView>),
+    GroupStats(Box<GroupView>),
+    Groups(Vec<GroupRow>),
     Peeked(Vec<Seen>),
     Scanned(u64, Vec<Seen>),
     Names(Vec<Kept>),
@@ -156,7 +160,9 @@ impl From<&Delivered<'_>> for Job {
             attempt: job.attempt,
             due: job.due,
             lease_end: job.lease_end,
-            meta: job.meta.map(|meta| keep(meta.block())),
+            meta: job
+                .meta
+                .map(|(group, meta)| (keep(group.unwrap_or_default()), keep(meta.block()))),
         }
     }
 }
@@ -213,6 +219,8 @@ impl From<Reply<'_>> for Said {
             Reply::Bodies(bodies) => Said::Bodies(names(bodies)),
             Reply::Places(places) => Said::Places(places.to_vec()),
             Reply::Stats(stats) => Said::Stats(Box::new(stats.clone())),
+            Reply::GroupStats(view) => Said::GroupStats(Box::new(view.clone())),
+            Reply::Groups(rows) => Said::Groups(rows.to_vec()),
             Reply::Peeked(jobs) => Said::Peeked(seen(jobs)),
             Reply::Scanned(cursor, jobs) => Said::Scanned(cursor.0, seen(jobs)),
             Reply::Names(found) => Said::Names(names(found)),
@@ -241,6 +249,7 @@ impl From<Reply<'_>> for Said {
                 lease: view.lease,
                 death: view.death,
                 error: view.error.map(keep),
+                group: keep(view.group.unwrap_or_default()),
                 meta: keep(view.meta.block()),
             })),
         }

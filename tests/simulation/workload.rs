@@ -1,6 +1,8 @@
 //! What clients ask for: random requests, drawn by the options of the run. Knows nothing of the
 //! model; all it remembers are tokens that replies told.
 
+use delayd::engine::model::group::{GroupOrder, GroupSettings, Grouping, ListGroups};
+use delayd::engine::model::later::Later;
 use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::{QueueSettings, Setting};
@@ -50,9 +52,10 @@ pub enum Op {
     Settings,
     Policies,
     Schedule,
+    Groups,
 }
 
-pub const OPS: [Op; 29] = [
+pub const OPS: [Op; 30] = [
     Op::Add,
     Op::AddHerd,
     Op::Pop,
@@ -82,6 +85,7 @@ pub const OPS: [Op; 29] = [
     Op::Settings,
     Op::Policies,
     Op::Schedule,
+    Op::Groups,
 ];
 
 /// What is drawn once for a run.
@@ -114,6 +118,8 @@ pub struct Options {
     pub flows: u32,
     /// How many names of schedules there are in a queue.
     pub schedules: usize,
+    /// How many groups there are in a queue.
+    pub groups: usize,
     /// Of 100 turns, before how many other tables of zones come.
     pub swaps: u32,
 }
@@ -134,6 +140,7 @@ impl Options {
         weights[Op::Rename as usize] /= 3;
         weights[Op::Policies as usize] /= 2;
         weights[Op::Purge as usize] /= 3;
+        weights[Op::Groups as usize] /= 3;
         let pick = |rng: &mut SmallRng, from: &[u64]| from[rng.random_range(0..from.len())];
         Options {
             turns: rng.random_range(100..600),
@@ -156,6 +163,7 @@ impl Options {
             crowd: pick(rng, &[1, 3, 20]) as u32,
             flows: pick(rng, &[0, 0, 2, 20]) as u32,
             schedules: pick(rng, &[1, 3, 10]) as usize,
+            groups: pick(rng, &[0, 0, 1, 2, 5]) as usize,
             swaps: pick(rng, &[0, 1, 10]) as u32,
         }
     }
@@ -310,8 +318,33 @@ impl Workload {
                 }
                 _ => 0,
             },
+            group: self.group(),
             meta: self.meta(),
         }
+    }
+
+    /// None, or one of a few.
+    pub fn group(&mut self) -> Option<Kept> {
+        let named = self.options.groups > 0 && self.percent(70);
+        named.then(|| keep(format!("g{}", self.pick(self.options.groups)).as_bytes()))
+    }
+
+    fn groups(&mut self) -> Request<'static> {
+        let (queue, group) = (self.queue(), self.group().unwrap_or(b"other"));
+        Request::Groups(match self.pick(6) {
+            0 => {
+                let (pattern, order, after) = (None, GroupOrder::Name, None);
+                let count = [1, 2, 1_000][self.pick(3)];
+                Grouping::List(ListGroups { queue, pattern, order, count, after })
+            }
+            1 => Grouping::Stats { queue, group },
+            2 => Grouping::Settings { queue, group, only: None },
+            3 => Grouping::Unconfigure { queue, group },
+            _ => {
+                let changes = GroupSettings { weight: Some([1, 2, 3][self.pick(3)]) };
+                Grouping::Configure { queue, group, changes }
+            }
+        })
     }
 
     /// None, or of 1 to 64 pairs.
@@ -542,6 +575,7 @@ impl Workload {
             Op::Keys => self.keys(),
             Op::Policies => self.policies(),
             Op::Schedule => self.scheduling(now_ms),
+            Op::Groups => self.groups(),
             _ => Request::Add(self.add(now_ms)),
         }
     }
@@ -551,7 +585,8 @@ impl Workload {
         let direction = [Direction::In, Direction::Out, Direction::All][self.pick(3)];
         match self.pick(8) {
             0 => {
-                let only = self.rng.random::<bool>().then(|| Setting::ALL[self.pick(11)]);
+                let only =
+                    self.rng.random::<bool>().then(|| Setting::ALL[self.pick(Setting::ALL.len())]);
                 Request::Settings { queue, only }
             }
             1 => Request::Unconfigure { queue },
@@ -581,6 +616,7 @@ impl Workload {
             dead_retention_ms: self.one_in(4).then(|| [1, 1_000, DAY_MS][self.pick(3)]),
             dead_max: self.one_in(4).then(|| [0, 1, 100, 100_000][self.pick(4)]),
             due_enters: self.one_in(4).then(|| self.side()),
+            group_weight: Later(self.one_in(4).then(|| [1, 2, 5][self.pick(3)])),
         }
     }
 

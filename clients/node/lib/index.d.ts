@@ -44,6 +44,8 @@ export interface JobSettings {
   ttl?: Duration;
   /** For consumers that name none; a Worker does. */
   lease?: Duration;
+  /** A key such as a customer, 1 to 512 bytes: one group's many jobs do not make the others wait. */
+  group?: string | Uint8Array;
   meta?: Meta;
 }
 
@@ -104,6 +106,7 @@ export interface JobInfo<Body = any> {
   reason?: 'attempts' | 'timeout' | 'lost' | 'buried';
   error?: string;
   died?: number;
+  group?: string | Buffer;
   meta?: Record<string, string | Buffer>;
 }
 
@@ -176,6 +179,8 @@ export class Job<Body = any> {
   /** How long after its due time it reached the worker, in ms. */
   readonly lateness: number;
   readonly token: string;
+  /** The group of the job, null without one; bytes if it is not UTF-8. */
+  readonly group: string | Buffer | null;
   /** The headers of the job: text, or bytes if a value is not UTF-8. */
   readonly meta: Record<string, string | Buffer>;
   /** The name of the schedule that made it. */

@@ -69,6 +69,8 @@ export class Job {
     this.due = reply[5];
     /** How long after its due time it reached the worker, in ms, by both wall clocks. */
     this.lateness = Date.now() - reply[5];
+    /** The name of its group, null without one. */
+    this.group = reply[7] && name(reply[7]);
     this.#meta = reply[8];
     this.deadline = deadline;
   }

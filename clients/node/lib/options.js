@@ -57,7 +57,7 @@ function meta(value = {}) {
 
 const JOB = {
   priority: ['PRIORITY', text], attempts: ['ATTEMPTS', text], backoff: ['BACKOFF', backoff], lease: ['LEASE', duration], ttl: ['TTL', duration],
-  meta: [],
+  group: ['GROUP', text], meta: [],
 };
 const ADD = { delay: [], id: ['ID', text], jobId: ['ID', text], nx: ['NX'], replace: ['REPLACE'], unique: ['UNIQUE', duration], ...JOB };
 const SCHEDULE = {

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 
 import { Backoff, DEFAULT_URL, Link } from './connection.js';
 import { DelaydError, asDelaydError, passes } from './errors.js';
-import { encoded, json, metaOf } from './job.js';
+import { encoded, json, metaOf, name } from './job.js';
 import { addCommand, checked, scheduleCommand, scheduleNames } from './options.js';
 import { milliseconds, now, when } from './time.js';
 
@@ -84,7 +84,7 @@ export class Queue {
     } catch {
       // Shown as it is.
     }
-    return { ...texts(job), body, ...(job.meta && { meta: metaOf(job.meta) }) };
+    return { ...texts(job), body, ...(job.group && { group: name(job.group) }), ...(job.meta && { meta: metaOf(job.meta) }) };
   }
 
   /** The queue's counts, totals and lateness; null if nothing is known of it. */

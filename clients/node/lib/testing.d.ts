@@ -4,6 +4,7 @@ export interface InlineOptions<Body = any> {
   id?: string;
   queue?: string;
   attempt?: number;
+  group?: string | Uint8Array;
   meta?: Meta;
   codec?: Codec<Body>;
 }

@@ -26,6 +26,7 @@ class Run {
   lost = [];
   bodies = {};
   meta = {};
+  groups = {};
   exit = {};
   endedWithin = {};
   workers = [];
@@ -42,6 +43,7 @@ class Run {
     this.order.push(key);
     this.bodies[key] = body;
     this.meta[key] = job.meta;
+    this.groups[key] = job.group;
     this.mostAtOnce = Math.max(this.mostAtOnce, ++this.running);
     try {
       for (const [action, value] of list[Math.min(this.started[key], list.length) - 1]) await this.act(action, value, job, key);
@@ -72,7 +74,7 @@ class Run {
 
   async addJobs() {
     for (const { queue, id, body, text, ...options } of this.scenario.jobs) {
-      known(options, new Set(['delay', 'attempts', 'backoff', 'priority', 'lease', 'ttl', 'meta']), 'job');
+      known(options, new Set(['delay', 'attempts', 'backoff', 'priority', 'lease', 'ttl', 'group', 'meta']), 'job');
       const producer = new Queue(queue, this.server.url);
       await producer.add(text === undefined ? body : Buffer.from(text), { id, ...options });
       await producer.close();
@@ -169,6 +171,7 @@ class Run {
       lost: () => assert.deepEqual(this.lost.toSorted(), value),
       counters: () => each((at, want) => some(asRules(this.workers[at].counters), want, `counters of ${at}`)),
       meta: () => each((id, meta) => assert.deepEqual(this.meta[id], meta)),
+      group: () => each((id, group) => assert.equal(this.groups[id], group)),
       bodies: () => each((id, body) => assert.deepEqual(this.bodies[id], body)),
       schedules: () => each(async (queue, names) => assert.deepEqual((await this.plain.call('DELAY.SCHEDULE', 'LIST', queue)).map(([name]) => name).sort(), names)),
       exit: () => each((at, status) => assert.equal(this.exit[at], status, `exit of ${at}`)),

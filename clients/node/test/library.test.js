@@ -217,6 +217,23 @@ test('bytes stay bytes, ids and queues too', async () => {
   await q.close();
 });
 
+test('a job of a group says so', async () => {
+  const q = queue();
+  await q.add(1, { id: 'a', group: 'äcme' });
+  await q.add(1, { id: 'b' });
+  await q.add(1, { id: 'c', group: Buffer.from([255]) });
+  assert.deepEqual([(await q.get('a')).group, 'group' in (await q.get('b'))], ['äcme', false]);
+  await q.schedule('s', { every: '1h', group: 'acme' });
+  await q.call('DELAY.SCHEDULE', 'RUN', q.name, 's');
+  const seen = new Map();
+  const worker = new Worker(q.name, (body, job) => void seen.set(job.id[0], job.group), { connection: server.url, signals: false });
+  await until(async () => (await q.stats()).acked === 4);
+  assert.deepEqual([[...seen].sort(), await worker.close()], [[['a', 'äcme'], ['b', null], ['c', Buffer.from([255])], ['s', 'acme']], true]);
+  await assert.rejects(q.add(1, { group: '' }), /group '' has 0 bytes/);
+  assert.equal((await runInline((body, job) => job.group, 1, { group: 'acme' })).result, 'acme');
+  await q.close();
+});
+
 test('headers go with a job, and with each of a schedule', async () => {
   const q = queue();
   const meta = { tenant: 'äcme', 'content-type': '', raw: Buffer.from([255, 0]) };

@@ -17,7 +17,7 @@ from delayd import Bury, Delayd, Discard, Retry, Snooze
 
 FOLDER = Path(os.environ.get("DELAYD_CONFORMANCE", HERE.parents[1] / "conformance"))
 MODES = ("threads", "asyncio", "processes")
-JOB_FIELDS = {"queue", "id", "body", "text", "delay", "attempts", "backoff", "priority", "lease", "ttl", "meta"}
+JOB_FIELDS = {"queue", "id", "body", "text", "delay", "attempts", "backoff", "priority", "lease", "ttl", "group", "meta"}
 WORKER_FIELDS = {"queues", "concurrency", "lease", "grace", "timeout", "rotate", "app", "sync", "schedules"}
 FIELDS = {"name", "rules", "only", "setup", "jobs", "handlers", "workers", "steps", "expect"}
 
@@ -37,7 +37,7 @@ def scenarios():
 def choose(behaviours, ledger, name, job):
     """What this start of the job does."""
     begun = sum(row[:2] == ["began", name] for row in ledger.rows())
-    ledger.write("began", name, job.body, job.meta)
+    ledger.write("began", name, job.body, job.meta, job.group)
     choices = behaviours.get(name) or behaviours["*"]
     return choices[min(begun, len(choices) - 1)]
 
@@ -266,6 +266,9 @@ class Run:
 
     def _see_meta(self, rows, value):
         return {id: next((row[3] for row in rows if row[:2] == ["began", id]), "no meta") for id in value}
+
+    def _see_group(self, rows, value):
+        return {id: next((row[4] for row in rows if row[:2] == ["began", id]), "never began") for id in value}
 
     def _see_schedules(self, rows, value):
         return {queue: [row[0].decode() for row in self.server.call("DELAY.SCHEDULE", "LIST", queue)] for queue in value}

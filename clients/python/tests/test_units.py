@@ -323,6 +323,34 @@ def test_headers(server, processes):
     server.call("DELAY.SCHEDULE", "DEL", "headers", "delayd:s")
 
 
+@pytest.mark.parametrize("processes", [0, 1])
+def test_groups(server, processes):
+    queue, name = Delayd(server.url), f"groups{processes}"
+    queue.worker(name, processes=processes)(refuses_by_group)
+    queue.add(name, 1, id="1", attempts=1, group="äcme")
+    queue.add(name, 1, id="2", attempts=1)
+    queue.add(name, 1, id="3", attempts=1, group=b"\xff")
+    assert queue.get(name, "1")["group"] == "äcme" and "group" not in queue.get(name, "2")
+    worker = queue.start()
+    until(lambda: server.stats(name)["dead"] == 3)
+    assert worker.stop()
+    assert [queue.get(name, id)["error"] for id in "123"] == ["'äcme'", "None", "'\\udcff'"]
+    with pytest.raises(TypeError, match="group"):
+        queue.add(name, 1, group=7)
+    with pytest.raises(Refused, match="group"):
+        queue.add(name, 1, group="")
+    seen, alone = [], Delayd()
+    alone.worker("groups")(lambda body, job: seen.append(job.group))
+    with run_inline(alone):
+        alone.add("groups", 1, group="acme")
+        alone.add("groups", 1)
+    assert seen == ["acme", None]
+
+
+def refuses_by_group(body, job):
+    raise Bury(repr(job.group))
+
+
 def refuses_by_header(body, job):
     raise Bury(repr(job.meta))
 

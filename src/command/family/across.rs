@@ -1,11 +1,13 @@
-//! All queues of a database at once: the first of them in an order, and a job wherever it is.
+//! All queues of a database at once: the first of them in an order, and a job wherever it is. And all groups of a queue.
 
 use crate::command::family::consume::ID;
+use crate::command::family::produce::QUEUE;
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
-use crate::command::spec::{CommandSpec, Flag, row};
+use crate::command::spec::{CommandSpec, Flag, KeyPositions, row};
 use crate::engine::model::across::{Locate, Order, Queues};
+use crate::engine::model::group::{GroupOrder, Grouping, ListGroups};
 use crate::engine::model::request::Request;
 use crate::error::Error;
 use crate::limits::{NAME_BYTES_MAX, ROWS_MAX};
@@ -15,8 +17,21 @@ const COUNT_DEFAULT: u32 = 50;
 
 const COUNT: Argument = Argument::option("COUNT", "count", ArgumentKind::Integer).shown("n");
 
+/// The order without BY.
+const NAME: &str = "NAME";
+
+const GROUP_ORDERS: &[Argument] = &[
+    Argument::word("name", NAME)
+        .about("Ascending, byte by byte; the others are descending, then by name."),
+    Argument::word("ready", "READY"),
+    Argument::word("delayed", "DELAYED"),
+    Argument::word("leased", "LEASED"),
+    Argument::word("dead", "DEAD"),
+    Argument::word("age", "AGE").about("Age of the oldest ready job."),
+];
+
 const ORDERS: &[Argument] = &[
-    Argument::word("name", "NAME")
+    Argument::word("name", NAME)
         .about("Ascending, byte by byte; the others are descending, then by name."),
     Argument::word("ready", "READY"),
     Argument::word("delayed", "DELAYED"),
@@ -51,7 +66,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     .tips(&["nondeterministic_output"])
     .reply("Array of maps (in RESP2 of flat arrays): `name`, `ready`, `delayed`, `leased`, `dead`, `waiters`, \
             `paused` (`no`, `in`, `out`, `all`), `next-due` (unix ms or nil), `oldest-ready-age-ms` (from its \
-            due time, or nil), `bytes`, `lateness-p99-us`, `schedules`: as in DELAY.STATS.")
+            due time, or nil), `bytes`, `lateness-p99-us`, `schedules`, `groups`: as in DELAY.STATS.")
     .notes("Only queues of the selected database that the user may read. Includes queues without a job that \
             DELAY.STATS still knows. Many queues are examined in slices, between which other clients are served: \
             each row is of one instant, but not all rows are of the same. `next-due` may be too early if jobs \
@@ -65,6 +80,38 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ),
     ])
     .parse(parse_queues),
+    row("delay.groups", "Lists the first groups of a queue in an order, with their numbers", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of groups of the queue")
+        .arguments(&[
+            QUEUE,
+            Argument::option("MATCH", "pattern", ArgumentKind::Pattern).shown("glob").about(
+                "Only groups whose name matches: `*`, `?`, `[a-z]`, `\\` before a literal byte.",
+            ),
+            Argument::one_of("order", GROUP_ORDERS)
+                .after("BY")
+                .optional()
+                .about("The order. Default NAME."),
+            COUNT.about("Maximum number of groups, 1 to 1000. Default 50."),
+            Argument::option("AFTER", "after", ArgumentKind::Bytes).shown("name").about(
+                "BY NAME: continue after this name, which need not exist any more; empty begins.",
+            ),
+        ])
+        .flags(&[Flag::ReadOnly])
+        .tips(&["nondeterministic_output"])
+        .keys(KeyPositions::Range { first: 1, last: 1 })
+        .reply("Array of maps (in RESP2 of flat arrays): `name`, `ready`, `delayed`, `leased`, `dead`, \
+                `oldest-ready-age-ms` (from its due time, or nil).")
+        .notes("Groups with a job, and those for which something is set. Many groups are examined in slices, between \
+                which other clients are served: each row is of one instant, but not all rows are of the same.")
+        .example(&[
+            ("DELAY.ADD mail 30m x GROUP acme ID m1", "\"m1\""),
+            (
+                "DELAY.GROUPS mail BY DELAYED COUNT 1",
+                "1)  1) \"name\"\n    2) \"acme\"\n    3) \"ready\"\n    4) (integer) 0\n    5) \"delayed\"\n    6) \
+                 (integer) 1\n    ...",
+            ),
+        ])
+        .parse(parse_groups),
     row("delay.find", "Finds a job in all queues by its id", CommandSpec::BASE)
         .complexity("O(N) where N is the number of queues of the database")
         .arguments(&[
@@ -87,25 +134,50 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 ];
 
 fn parse_queues<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let (mut order, mut pattern, mut after) = (Order::Name, None, None);
-    let mut count = COUNT_DEFAULT;
-    while let Some(option) = args.option()? {
-        match option {
-            "MATCH" => pattern = Some(args.pattern("pattern")?),
-            "BY" => order = order_of(args.choice()?),
-            "COUNT" => count = rows(args)?,
-            "AFTER" if args.peek() == Some(b"") => after = Some(args.word("after")?),
-            "AFTER" => after = Some(args.text("after", NAME_BYTES_MAX)?),
-            _ => return Err(args.unknown_option()),
-        }
-    }
-    if after.is_some() && order != Order::Name {
-        let by = order.word().to_uppercase();
-        return Err(Error::text(format!("ERR syntax error: AFTER needs BY NAME, not BY {by}")));
-    }
+    let Ranked { by, pattern, count, after } = Ranked::read(args)?;
+    let order = Order::ALL.into_iter().find(|order| by.eq_ignore_ascii_case(order.word()));
+    let order = order.unwrap_or(Order::Name);
     // The user's rights are looked up when it runs.
     let queues = Queues { db: args.db(), readable: None, pattern, order, count, after };
     Ok(Action::AllQueues(Request::Queues(queues)))
+}
+
+fn parse_groups<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    let Ranked { by, pattern, count, after } = Ranked::read(args)?;
+    let order = GroupOrder::ALL.into_iter().find(|order| by.eq_ignore_ascii_case(order.word()));
+    let order = order.unwrap_or(GroupOrder::Name);
+    let groups = ListGroups { queue, pattern, order, count, after };
+    Ok(Action::Engine(Request::Groups(Grouping::List(groups))))
+}
+
+/// The first of many in an order.
+struct Ranked<'a> {
+    by: &'static str,
+    pattern: Option<&'a [u8]>,
+    count: u32,
+    after: Option<&'a [u8]>,
+}
+
+impl<'a> Ranked<'a> {
+    fn read(args: &mut Args<'a>) -> Result<Ranked<'a>, Error> {
+        let mut read = Ranked { by: NAME, pattern: None, count: COUNT_DEFAULT, after: None };
+        while let Some(option) = args.option()? {
+            match option {
+                "MATCH" => read.pattern = Some(args.pattern("pattern")?),
+                "BY" => read.by = args.choice()?,
+                "COUNT" => read.count = rows(args)?,
+                "AFTER" if args.peek() == Some(b"") => read.after = Some(args.word("after")?),
+                "AFTER" => read.after = Some(args.text("after", NAME_BYTES_MAX)?),
+                _ => return Err(args.unknown_option()),
+            }
+        }
+        if read.after.is_some() && read.by != NAME {
+            let by = read.by;
+            return Err(Error::text(format!("ERR syntax error: AFTER needs BY NAME, not BY {by}")));
+        }
+        Ok(read)
+    }
 }
 
 fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -119,9 +191,4 @@ fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 
 fn rows(args: &mut Args<'_>) -> Result<u32, Error> {
     args.integer("count", 1, ROWS_MAX).map(|count| count as u32)
-}
-
-fn order_of(token: &str) -> Order {
-    let is = |order: &Order| token.eq_ignore_ascii_case(order.word());
-    Order::ALL.into_iter().find(is).unwrap_or(Order::Name)
 }

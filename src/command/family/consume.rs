@@ -52,8 +52,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .shown("n")
             .about(
                 "Maximum number of jobs, 1 to 10000; RESERVE takes what is ready and does not wait for more. \
-                 Default 1. The job whose body crosses 4 MiB in all, its META included where it is shown or NOACK is \
-                 given, is the last of its reply.",
+                 Default 1. The job whose body crosses 4 MiB in all, its group and META included where they are shown or \
+                 NOACK is given, is the last of its reply.",
             ),
         Argument::option("LEASE", "lease", ArgumentKind::Duration)
             .shown("duration")
@@ -66,7 +66,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .about("The leases end when this connection closes."),
         Argument::word("meta", "META")
             .optional()
-            .about("Each job has two more elements: a nil, which is reserved, and an array of the names and values \
+            .about("Each job has two more elements: its group, nil without one, and an array of the names and values \
                     of its META in turn, empty without META."),
     ])
     .flags(&[Flag::Write, Flag::Blocking, Flag::NoScript])

@@ -1,15 +1,17 @@
 //! The settings of a queue: its policies and limits, and pausing it.
 
 use crate::command::family::help::help;
-use crate::command::family::produce::QUEUE;
+use crate::command::family::produce::{GROUP, QUEUE};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
+use crate::engine::model::group::{GroupSettings, Grouping};
+use crate::engine::model::later::Later;
 use crate::engine::model::queue_settings::{QueueSettings, Setting, Side};
 use crate::engine::model::request::{Direction, Request};
 use crate::error::Error;
-use crate::limits::RATE_MAX;
+use crate::limits::{GROUP_WEIGHT_MAX, RATE_MAX};
 
 const SETTINGS: &[Argument] = &[
     Argument::new("n", ArgumentKind::Integer)
@@ -47,6 +49,9 @@ const SETTINGS: &[Argument] = &[
         "Where jobs that fall due enter the list of ready jobs. With `left`, DELAY.POP and RESERVE take \
          from the right. Default `right`.",
     ),
+    Argument::new("n", ArgumentKind::Integer).after("group-weight").about(
+        "How many jobs each group gives in its turn, and its share of consumers, 1 to 1000. Default 1.",
+    ),
 ];
 
 const SIDES: &[Argument] = &[Argument::word("right", "right"), Argument::word("left", "left")];
@@ -63,7 +68,11 @@ const NAMES: &[Argument] = &[
     Argument::word("dead-retention", "dead-retention"),
     Argument::word("dead-max", "dead-max"),
     Argument::word("due-enters", "due-enters"),
+    Argument::word("group-weight", "group-weight"),
 ];
+
+const ONE_GROUP: Argument =
+    GROUP.about("As it holds for this group of the queue: its own value, else the queue's.");
 
 const DIRECTION: Argument = Argument::one_of(
     "direction",
@@ -93,7 +102,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row("delay.config", "A queue's policies and limits", CommandSpec::BASE)
         .subcommands(&[
             row("delay.config|get", "Shows a queue's policies and limits", SUBCOMMAND)
-                .arguments(&[QUEUE, Argument::one_of("name", NAMES).optional()])
+                .arguments(&[QUEUE, ONE_GROUP, Argument::one_of("name", NAMES).optional()])
                 .flags(&[Flag::ReadOnly, Flag::Fast])
                 .access(Access::Look)
                 .reply("Map (in RESP2 a flat array) from names to values, as SET takes them: the queue's own value, \
@@ -111,22 +120,24 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 "Sets a queue's policies and limits back to the defaults",
                 SUBCOMMAND,
             )
-            .arguments(&[QUEUE])
+            .arguments(&[QUEUE, GROUP.about("Only what is set for this group; without it that stays.")])
             .flags(&[Flag::Write, Flag::Fast])
             .access(Access::Update)
             .reply("Simple string: `OK`.")
             .notes("Existing jobs keep their values.")
             .example(&[("DELAY.CONFIG RESET mail", "OK")])
-            .parse(|args| {
-                Ok(Action::Engine(Request::Unconfigure { queue: args.queue()? }))
-            }),
+            .parse(parse_reset),
             row(
                 "delay.config|set",
                 "Sets policies and limits of a queue, all given ones or none",
                 SUBCOMMAND,
             )
             .complexity("O(N) where N is the number of settings named")
-            .arguments(&[QUEUE, Argument::one_of("setting", SETTINGS).multiple()])
+            .arguments(&[
+                QUEUE,
+                GROUP.about("For this group alone; then only group-weight can be set. At most 10000 groups of a queue."),
+                Argument::one_of("setting", SETTINGS).multiple(),
+            ])
             .flags(&[Flag::Write, Flag::Fast])
             .access(Access::Update)
             .reply("Simple string: `OK`.")
@@ -185,19 +196,52 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 
 fn parse_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
-    let mut only = None;
+    let (mut group, mut only) = (None, None);
     while let Some(option) = args.option()? {
-        only = Setting::ALL.into_iter().find(|setting| setting.word() == option);
+        match option {
+            "GROUP" => group = Some(args.group()?),
+            name => only = Setting::ALL.into_iter().find(|setting| setting.word() == name),
+        }
     }
-    Ok(Action::Engine(Request::Settings { queue, only }))
+    let Some(group) = group else {
+        return Ok(Action::Engine(Request::Settings { queue, only }));
+    };
+    only.into_iter().try_for_each(check_of_groups)?;
+    Ok(Action::Engine(Request::Groups(Grouping::Settings { queue, group, only })))
+}
+
+fn parse_reset<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    Ok(Action::Engine(match args.option()? {
+        None => Request::Unconfigure { queue },
+        Some(_) => Request::Groups(Grouping::Unconfigure { queue, group: args.last_group()? }),
+    }))
+}
+
+/// Whether a setting can be that of one group.
+fn check_of_groups(setting: Setting) -> Result<(), Error> {
+    if setting.is_of_groups() {
+        return Ok(());
+    }
+    let all = Setting::ALL.into_iter().filter(|setting| setting.is_of_groups());
+    let words = all.map(Setting::word).collect::<Vec<_>>().join(", ");
+    let word = setting.word();
+    Err(Error::text(format!(
+        "ERR '{word}' is a setting of the queue; for one group there is {words}"
+    )))
 }
 
 fn parse_set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
-    let mut changes = Box::new(QueueSettings::default());
+    let (mut group, mut changes) = (None, Box::new(QueueSettings::default()));
     while let Some(option) = args.option()? {
         let of_u32 = u64::from(u32::MAX);
         match option {
+            "GROUP" => group = Some(args.group()?),
+            "group-weight" => {
+                let weight = args.integer("group-weight", 1, GROUP_WEIGHT_MAX.into())?;
+                changes.group_weight = Later(Some(weight as u32));
+            }
             "attempts" => changes.attempts = Some(args.integer("attempts", 0, of_u32)? as u32),
             "backoff" => changes.backoff = Some(args.backoff()?),
             "lease" => changes.lease_ms = Some(args.duration("lease", 1)?),
@@ -217,7 +261,16 @@ fn parse_set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             _ => return Err(args.unknown_option()),
         }
     }
-    Ok(Action::Engine(Request::Configure { queue, changes }))
+    let Some(group) = group else {
+        return Ok(Action::Engine(Request::Configure { queue, changes }));
+    };
+    if changes.is_empty() {
+        return Err(Error::text("ERR syntax error: GROUP needs a setting, such as group-weight"));
+    }
+    let named = Setting::ALL.into_iter().filter(|setting| setting.written(&changes).is_some());
+    named.into_iter().try_for_each(check_of_groups)?;
+    let changes = GroupSettings { weight: changes.group_weight.0 };
+    Ok(Action::Engine(Request::Groups(Grouping::Configure { queue, group, changes })))
 }
 
 fn parse_pause<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

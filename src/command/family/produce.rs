@@ -22,6 +22,9 @@ pub(super) const WHEN: Argument = Argument::new("when", ArgumentKind::When).abou
 pub(super) const PRIORITY: Argument =
     Argument::option("PRIORITY", "priority", ArgumentKind::Integer).shown("0-9");
 
+/// The group of a job, or one group of a queue.
+pub(super) const GROUP: Argument = Argument::option("GROUP", "group", ArgumentKind::Bytes);
+
 /// Headers of a job.
 pub(super) const META: Argument = Argument::block(
     "meta",
@@ -91,6 +94,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
         "The id stays taken this long after the job was acknowledged, popped or expired. Default 0: it is free \
          at once.",
     ),
+    GROUP.about(
+        "The group of the job in its queue, such as a customer, 1 to 512 bytes. Groups share the front of the queue, so \
+         that one with many jobs does not make the others wait.",
+    ),
     META,
 ])
 .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -107,6 +114,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
         "DELAY.ADD orders 10m \"close 7\" ID order:7 REPLACE PRIORITY 0 BACKOFF 1s,5s,30s",
         "\"order:7\"",
     ),
+    ("DELAY.ADD orders 0ms \"mail 9\" ID mail:9 GROUP acme", "\"mail:9\""),
     ("DELAY.ADD orders 0ms hello ID h1 META 2 tenant acme content-type text/plain", "\"h1\""),
 ])
 .parse(parse_add)];
@@ -127,6 +135,7 @@ fn parse_add<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "LEASE" => add.lease_ms = Some(args.duration("lease", 1)?),
             "TTL" => add.ttl_ms = Some(args.duration("ttl", 0)?),
             "UNIQUE" => add.unique_ms = args.duration("unique", 0)?,
+            "GROUP" => add.group = Some(args.group()?),
             "META" => add.meta = args.meta()?,
             _ => return Err(args.unknown_option()),
         }

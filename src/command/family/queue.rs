@@ -1,10 +1,11 @@
 //! One queue at a time: count, look, walk through.
 
-use crate::command::family::produce::QUEUE;
+use crate::command::family::produce::{GROUP, QUEUE};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
+use crate::engine::model::group::Grouping;
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::{JobState, Request, Scan};
 use crate::error::Error;
@@ -33,7 +34,7 @@ const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row("delay.stats", "Shows a queue's numbers", CommandSpec::BASE)
-        .arguments(&[QUEUE])
+        .arguments(&[QUEUE, GROUP.about("Only the numbers of this group.")])
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .keys(KEY)
         .reply("Map (in RESP2 a flat array): `delayed`, `ready`, `leased`, `dead`, `bytes`, `waiters`, \
@@ -42,12 +43,14 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 `lateness-max-us`, and totals `added`, `delivered`, `acked`, `nacked`, `timeouts`, `lost`, \
                 `expired`, `deleted`, `died`, `dropped`, `popped`: every added job still exists, or was acked, \
                 popped, expired, deleted or dropped. Then `schedules`, and the totals `made` and `missed` of their \
-                occurrences, including removed schedules. Nil if the queue is unknown.")
+                occurrences, including removed schedules; then `groups`. Nil if the queue is unknown. With `GROUP`: \
+                `name`, `ready`, `delayed`, `leased`, `dead`, `oldest-ready-age-ms` and `weight` of that group; nil if \
+                it has no job and nothing is set for it.")
         .notes("Lateness is measured from the due time to the release of the reply, for jobs for which a \
                 consumer was waiting when they fell due. Jobs held back by a pause or a limit of the queue do not \
                 count.")
         .example(&[("DELAY.STATS nothing", "(nil)")])
-        .parse(|args| Ok(Action::Engine(Request::Stats { queue: args.queue()? }))),
+        .parse(parse_stats),
     row("delay.len", "Counts a queue's jobs", CommandSpec::BASE)
         .arguments(&[QUEUE, Argument::one_of("state", STATES).optional()])
         .flags(&[Flag::ReadOnly, Flag::Fast])
@@ -112,6 +115,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                     "Only jobs whose text of the last `NACK ... ERROR` is exactly this, 0 to 1024 bytes; empty for \
                      jobs without a text.",
                 ),
+            GROUP.about("Only jobs of this group."),
             Argument::one_of("reason", REASONS).after("REASON").optional().about("Only dead jobs that died for this \
                 reason."),
             COUNT.about("How many jobs to examine, 1 to 10000. Default 10."),
@@ -135,6 +139,14 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ])
         .parse(parse_scan),
 ];
+
+fn parse_stats<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    Ok(Action::Engine(match args.option()? {
+        None => Request::Stats { queue },
+        Some(_) => Request::Groups(Grouping::Stats { queue, group: args.last_group()? }),
+    }))
+}
 
 fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
@@ -172,6 +184,7 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "ERROR" if args.peek() == Some(b"") => scan.error = Some(args.word("text")?),
             "ERROR" => scan.error = Some(args.text("text", SEARCH_BYTES_MAX)?),
             "REASON" => scan.reason = reason_of(args.choice()?),
+            "GROUP" => scan.group = Some(args.group()?),
             "CONTAINS" => scan.contains = Some(args.text("text", SEARCH_BYTES_MAX)?),
             "COUNT" => scan.count = args.count("count")?,
             _ => return Err(args.unknown_option()),

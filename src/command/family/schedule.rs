@@ -3,7 +3,7 @@
 mod parse;
 
 use crate::command::family::help::help;
-use crate::command::family::produce::{META, PRIORITY, QUEUE};
+use crate::command::family::produce::{GROUP, META, PRIORITY, QUEUE};
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
 
@@ -81,6 +81,7 @@ const SET_ARGUMENTS: &[Argument] = &[
     Argument::option("TTL", "ttl", ArgumentKind::Duration).shown("duration").about(
         "A job expires this long after its due time unless it was delivered; 0 never. Default: the queue's, else 0.",
     ),
+    GROUP.about("The group of its jobs, 1 to 512 bytes."),
     META,
 ];
 
@@ -169,7 +170,7 @@ const GET: CommandSpec = row(
         `ttl`, `body`, `changed` (by SET), `next` (the nominal instant), `next-due` (with its share of SPREAD), \
         `last`, `last-made`, `last-id`, `open` (array: ids of its last 16 jobs that are delayed, ready or \
         leased), `paused-until`, `held` (why: `paused`, `full`, `memory`, `journal`, `zone`, `pattern`), and \
-        totals `made`, `missed`, `skipped`, `replaced`; last `meta`, a map, if it has META. Other fields that are not set are nil; instants are unix ms.")
+        totals `made`, `missed`, `skipped`, `replaced`; last `group` and `meta`, a map, if it has them. Other fields that are not set are nil; instants are unix ms.")
 .notes("Every nominal instant that came due was made, missed (it could not be made in time) or skipped (by \
         OVERLAP, or because its id was taken).")
 .example(&[("DELAY.SCHEDULE GET poll nothing", "(nil)")])

@@ -2,10 +2,11 @@
 
 use crate::command::show::schedule;
 use crate::engine::model::across::{FoundJob, QueueRow};
+use crate::engine::model::group::GroupRow;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::reply::{Delivered, Glimpse, JobView, Reply};
-use crate::engine::model::request::Shape;
+use crate::engine::model::request::{JobState, Shape};
 use crate::engine::model::stats::StatsView;
 use crate::resp::Encoder;
 
@@ -43,6 +44,18 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         Reply::Job(job) => write_job(job, out),
         Reply::Settings { values, all } => write_settings(values, *all, out),
         Reply::Stats(stats) => write_stats(stats, out),
+        Reply::GroupStats(view) => {
+            out.map(7);
+            write_group_row(&view.row, out);
+            number("weight", view.weight.into(), out);
+        }
+        Reply::Groups(rows) => {
+            out.array(rows.len());
+            for row in *rows {
+                out.map(6);
+                write_group_row(row, out);
+            }
+        }
         Reply::Peeked(jobs) => {
             out.array(jobs.len());
             for job in *jobs {
@@ -88,9 +101,11 @@ fn write_delivered(job: &Delivered<'_>, out: &mut Encoder<'_>) {
     out.integer(i64::from(job.attempt));
     out.integer(integer(job.due.0));
     out.integer(integer(job.lease_end.0));
-    if let Some(meta) = job.meta {
-        // The place of the job's group, once jobs have groups.
-        out.null();
+    if let Some((group, meta)) = job.meta {
+        match group {
+            Some(group) => out.bulk(group),
+            None => out.null(),
+        }
         out.array(2 * meta.pairs().count());
         write_pairs(meta, out);
     }
@@ -139,8 +154,8 @@ fn write_names(names: &[&[u8]], out: &mut Encoder<'_>) {
 fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
     let lease = if job.lease.is_some() { 3 } else { 0 };
     let death = if job.death.is_some() { 2 } else { 0 };
-    let meta = usize::from(!job.meta.is_none());
-    out.map(17 + lease + death + usize::from(job.error.is_some()) + meta);
+    let beside = usize::from(job.group.is_some()) + usize::from(!job.meta.is_none());
+    out.map(17 + lease + death + usize::from(job.error.is_some()) + beside);
     text("id", job.id, out);
     text("state", job.state.word().as_bytes(), out);
     text("body", job.body, out);
@@ -173,6 +188,9 @@ fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
     if let Some((_, died)) = job.death {
         number("died", died.0, out);
     }
+    if let Some(group) = job.group {
+        text("group", group, out);
+    }
     write_meta(job.meta, out);
 }
 
@@ -190,7 +208,7 @@ fn write_settings(values: &[(Setting, String, bool)], all: bool, out: &mut Encod
 }
 
 fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
-    out.map(27);
+    out.map(28);
     number("delayed", stats.delayed, out);
     number("ready", stats.ready, out);
     number("leased", stats.leased, out);
@@ -219,13 +237,23 @@ fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
     number("schedules", stats.schedules, out);
     number("made", stats.made, out);
     number("missed", stats.missed, out);
+    number("groups", stats.groups, out);
+}
+
+fn write_group_row(row: &GroupRow, out: &mut Encoder<'_>) {
+    text("name", &row.name, out);
+    number("ready", row.count(JobState::Ready), out);
+    number("delayed", row.count(JobState::Delayed), out);
+    number("leased", row.count(JobState::Leased), out);
+    number("dead", row.count(JobState::Dead), out);
+    maybe("oldest-ready-age-ms", row.oldest_ready_age_ms, out);
 }
 
 fn write_queues(rows: &[QueueRow], out: &mut Encoder<'_>) {
     out.array(rows.len());
     for row in rows {
         let [delayed, ready, leased, dead] = row.counts;
-        out.map(12);
+        out.map(13);
         text("name", &row.name, out);
         number("ready", ready, out);
         number("delayed", delayed, out);
@@ -238,6 +266,7 @@ fn write_queues(rows: &[QueueRow], out: &mut Encoder<'_>) {
         number("bytes", row.bytes, out);
         number("lateness-p99-us", row.lateness_p99_us, out);
         number("schedules", row.schedules, out);
+        number("groups", row.groups, out);
     }
 }
 

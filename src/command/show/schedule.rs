@@ -19,8 +19,8 @@ pub(super) fn write_schedule(view: &ScheduleView<'_>, out: &mut Encoder<'_>) {
         Rule::Every { .. } => 1,
         Rule::Cron { .. } => 2,
     };
-    let meta = view.definition.meta();
-    out.map(29 + rule + usize::from(!meta.is_none()));
+    let (group, meta) = (view.definition.group(), view.definition.meta());
+    out.map(29 + rule + usize::from(group.is_some()) + usize::from(!meta.is_none()));
     text("name", view.name, out);
     text("state", view.state.word().as_bytes(), out);
     write_definition(view.definition, view.runs_left, out);
@@ -33,6 +33,9 @@ pub(super) fn write_schedule(view: &ScheduleView<'_>, out: &mut Encoder<'_>) {
     number("missed", view.outcomes.missed, out);
     number("skipped", view.outcomes.skipped, out);
     number("replaced", view.outcomes.replaced, out);
+    if let Some(group) = group {
+        text("group", group, out);
+    }
     write_meta(meta, out);
 }
 

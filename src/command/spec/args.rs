@@ -146,6 +146,22 @@ impl<'a> Args<'a> {
         Ok(id)
     }
 
+    /// The name of a group.
+    pub fn group(&mut self) -> Result<&'a [u8], Error> {
+        let name = self.word("group")?;
+        check_name("group", name)?;
+        Ok(name)
+    }
+
+    /// The name of a group, behind which nothing comes.
+    pub fn last_group(&mut self) -> Result<&'a [u8], Error> {
+        let name = self.group()?;
+        match self.option()? {
+            None => Ok(name),
+            Some(_) => Err(self.unknown_option()),
+        }
+    }
+
     /// All words left as ids, at least one.
     pub fn ids(&mut self) -> Result<&'a [&'a [u8]], Error> {
         let ids = self.rest();

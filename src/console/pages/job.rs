@@ -127,6 +127,10 @@ fn life(frame: &PageFrame, job: &Job<'_>) -> Markup {
         ("lease ran out", times("timeouts")),
         ("connection lost", times("lost")),
     ];
+    let group = escape::text(job.bytes("group"));
+    if !group.is_empty() {
+        pairs.insert(0, ("group", html! { code { bdi { (group) } } }));
+    }
     let spans = [("lease", "lease-ms"), ("time to live", "ttl-ms"), ("unique for", "unique-ms")];
     for (label, name) in spans {
         if job.number(name) > 0 {

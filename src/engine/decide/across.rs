@@ -4,7 +4,7 @@ use crate::engine::model::across::{FoundJob, Locate, QueueRow, Queues, Readable}
 use crate::engine::model::reply::Reply;
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
-use crate::engine::step::across::{Across, Ranking, Rows, Share};
+use crate::engine::step::across::{Across, Ranking, Rows, Share, key_of};
 use crate::engine::step::slice::Unfinished;
 use crate::ids::{Db, QueueNo};
 use crate::limits::SURVEY_STEPS_PER_QUEUE;
@@ -14,7 +14,7 @@ impl Step<'_, '_> {
         let begun = self.take_across(of.readable);
         let mut walk =
             begun.filter(|walk| matches!(walk.rows, Rows::Queues(_))).unwrap_or_else(|| {
-                Box::new(Across::new(of.readable, Rows::Queues(Ranking::new(of.order, of.count))))
+                Box::new(Across::new(of.readable, Rows::Queues(Ranking::new(of.count))))
             });
         let mut share = Share::new(self.alone);
         while let Some(number) = walk.next(self.store, of.db, &mut share) {
@@ -34,13 +34,19 @@ impl Step<'_, '_> {
     }
 
     /// Takes the queue into the rows if it belongs there.
-    fn rank(&mut self, number: QueueNo, of: &Queues<'_>, ranking: &mut Ranking, share: &mut Share) {
+    fn rank(
+        &mut self,
+        number: QueueNo,
+        of: &Queues<'_>,
+        ranking: &mut Ranking<QueueRow>,
+        share: &mut Share,
+    ) {
         let queue = self.store.queue(number);
         if of.after.is_some_and(|after| *queue.name <= *after) {
             return;
         }
         // Patterns last: they take the longest.
-        let key = ranking.key_of(self.store, queue);
+        let key = key_of(of.order, self.store, queue);
         if ranking.admits(key, &queue.name) && share.shows(&queue.name, of.pattern, of.readable) {
             share.take_row();
             let row = self.row_of(number, of.db);

@@ -9,10 +9,11 @@ use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::add::Arrival;
 use crate::engine::store::Located;
-use crate::engine::store::jobs::{JobIndex, JobStage, stored_meta_bytes};
+use crate::engine::store::groups::group_bytes;
+use crate::engine::store::jobs::{JobIndex, JobStage, stored_group_bytes, stored_meta_bytes};
 use crate::error::{Error, Shown};
 use crate::ids::QueueNo;
-use crate::limits::LEVEL_META;
+use crate::limits::{LEVEL_GROUPS, LEVEL_META};
 use crate::time::Millis;
 
 impl Step<'_, '_> {
@@ -34,7 +35,7 @@ impl Step<'_, '_> {
         if let Some(lease_ms) = add.lease_ms {
             self.live.settings.check_lease("lease", lease_ms)?;
         }
-        self.check_meta(add.meta.get())?;
+        self.check_beside(add.group, add.meta.get())?;
         let queue = self.queue(add.queue);
         let at = match (queue, add.id) {
             (Some(queue), Some(id)) => self.store.locate(queue, id),
@@ -58,8 +59,9 @@ impl Step<'_, '_> {
             self.check_admission(queue, u64::from(!replaces))?;
         }
         let id_bytes = add.id.map_or(token::ID_BYTES, <[u8]>::len);
-        let size = std::iter::once(id_bytes + stored_meta_bytes(add.meta.get()) + add.body.len());
-        self.check_memory(queue, add.queue, size)?;
+        let beside = stored_group_bytes(add.group) + stored_meta_bytes(add.meta.get());
+        self.check_memory(queue, add.queue, std::iter::once(id_bytes + beside + add.body.len()))?;
+        self.check_group_memory(queue, add.group)?;
         if let (Some((queue, at, _)), Some(id)) = (old, add.id) {
             self.commit(&Fact::Deleted { queue, id }, at);
             self.note_place_free(queue);
@@ -96,9 +98,25 @@ impl Step<'_, '_> {
         self.reply(Reply::Integer(ready as i64))
     }
 
-    /// Whether all members of the cluster, if there is one, read this META.
-    pub fn check_meta(&self, meta: Meta<'_>) -> Result<(), Error> {
+    /// Whether all members of the cluster, if there is one, read this group and this META.
+    pub fn check_beside(&self, group: Option<&[u8]>, meta: Meta<'_>) -> Result<(), Error> {
+        if group.is_some() {
+            self.check_level(LEVEL_GROUPS, "groups")?;
+        }
         if meta.is_none() { Ok(()) } else { self.check_level(LEVEL_META, "META") }
+    }
+
+    /// Whether there is memory for a group, if it is new.
+    fn check_group_memory(
+        &self,
+        queue: Option<QueueNo>,
+        group: Option<&[u8]>,
+    ) -> Result<(), Error> {
+        let Some(name) = group.filter(|_| !self.live.in_transaction) else { return Ok(()) };
+        match queue.and_then(|queue| self.store.find_group(queue, name)) {
+            Some(_) => Ok(()),
+            None => self.live.check_room_for(self.store, group_bytes(name)),
+        }
     }
 
     /// Whether all members of the cluster, if there is one, read what this needs.

@@ -1,6 +1,7 @@
 //! A queue's user settings and its pauses.
 
 use crate::engine::model::fact::Fact;
+use crate::engine::model::later::Later;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Direction, JobState, QueueName};
@@ -11,7 +12,7 @@ use crate::engine::store::pace::Pace;
 use crate::engine::store::queue::QUEUE_BYTES;
 use crate::error::Error;
 use crate::ids::QueueNo;
-use crate::limits;
+use crate::limits::{self, LEVEL_GROUPS};
 
 impl Step<'_, '_> {
     pub fn show_settings(&mut self, name: QueueName<'_>, only: Option<Setting>) -> Outcome {
@@ -48,6 +49,9 @@ impl Step<'_, '_> {
     ) -> Result<bool, Error> {
         if let Some(lease_ms) = changes.lease_ms {
             self.live.settings.check_lease("lease", lease_ms)?;
+        }
+        if changes.group_weight.0.is_some() {
+            self.check_level(LEVEL_GROUPS, "groups")?;
         }
         let number = self.queue(name);
         let queue = number.map(|number| self.store.queue(number));
@@ -197,6 +201,7 @@ impl Live {
             dead_retention_ms: Some(limits::DEAD_RETENTION_MS_DEFAULT),
             dead_max: Some(limits::DEAD_COUNT_DEFAULT),
             due_enters: Some(Default::default()),
+            group_weight: Later(Some(limits::GROUP_WEIGHT_DEFAULT)),
         }
     }
 }

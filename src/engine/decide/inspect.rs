@@ -83,8 +83,7 @@ impl Step<'_, '_> {
         for state in state.map_or(vec![JobState::Ready, JobState::Delayed], |state| vec![state]) {
             match state {
                 JobState::Ready => {
-                    let (from, jobs) = (queue.next_side(), store.jobs());
-                    show(state, &mut queue.ready.iter(from, jobs, store.chunks()));
+                    show(state, &mut store.ready(queue, queue.next_side()));
                 }
                 JobState::Dead if newest => show(state, &mut queue.dead.iter_back(store.chunks())),
                 JobState::Dead => show(state, &mut queue.dead.iter(store.chunks())),
@@ -106,11 +105,19 @@ impl Step<'_, '_> {
         };
         let (store, mut glimpses) = (&*self.store, Vec::new());
         let queue = store.queue(number);
+        let group = of.group.map(|name| store.find_group(number, name));
+        if group == Some(None) {
+            return self.reply(Reply::Scanned(Cursor::END, &[]));
+        }
+        let group = group.flatten();
         let finder = of.contains.map(Finder::new);
         let mut slice = Slice::new(from, of.count as usize, of.pattern);
         slice.go(|place, count, steps| {
             store.scan_jobs_while(queue, place, count, |index| {
-                if let Some(state) = fits(store, index, of, finder.as_ref(), steps) {
+                let is_of = |group| store.jobs().group(index) == group;
+                if group.is_none_or(is_of)
+                    && let Some(state) = fits(store, index, of, finder.as_ref(), steps)
+                {
                     glimpses.push(store.glimpse(index, state));
                 }
                 // One body may be as long as all that a turn has time for.

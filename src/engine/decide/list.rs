@@ -66,14 +66,19 @@ impl Step<'_, '_> {
             return Ok(Vec::new());
         }
         let behind = count - 1 - last;
-        let (from, passed) =
-            if start <= behind { (Side::Left, start) } else { (Side::Right, behind) };
         let wanted = last - start + 1;
-        if passed / PASSED_PER_STEP + wanted > self.steps() as i64 {
+        let (from, passed, steps) = match (queue.ready.is_shared(), queue.next_side()) {
+            // Where groups share, what comes where is known from the front on.
+            (true, Side::Left) => (Side::Left, start, start + wanted),
+            (true, Side::Right) => (Side::Right, behind, behind + wanted),
+            _ if start <= behind => (Side::Left, start, start / PASSED_PER_STEP + wanted),
+            _ => (Side::Right, behind, behind / PASSED_PER_STEP + wanted),
+        };
+        if steps > self.steps() as i64 {
             return Err(too_far());
         }
         let (mut found, mut bytes) = (Vec::with_capacity(wanted as usize), 0);
-        let jobs = queue.ready.iter(from, store.jobs(), store.chunks());
+        let jobs = store.ready(queue, from);
         for index in jobs.skip(passed as usize).take(wanted as usize) {
             bytes += store.jobs().body_bytes(index) + BODY_COST;
             if bytes > BODIES_BYTES_MAX && wanted > 1 {
@@ -166,8 +171,12 @@ impl Step<'_, '_> {
         mut visit: impl FnMut(u64, JobIndex) -> bool,
     ) -> Result<(), Error> {
         let store = &*self.store;
-        let jobs = store.queue(number).ready.iter(from, store.jobs(), store.chunks());
-        let mut steps = self.steps();
+        let (queue, mut steps) = (store.queue(number), self.steps());
+        let behind = from != queue.next_side() && queue.ready.is_shared();
+        if behind && queue.count(JobState::Ready) > steps {
+            return Err(too_far());
+        }
+        let jobs = store.ready(queue, from);
         for (passed, index) in (0..most).zip(jobs) {
             steps = steps.checked_sub(1).ok_or_else(too_far)?;
             if store.jobs().body_bytes(index) != body.len() {

@@ -5,6 +5,7 @@ mod add;
 mod bulk;
 mod change;
 mod configure;
+mod groups;
 mod inspect;
 mod keys;
 mod lease;
@@ -86,6 +87,7 @@ impl Step<'_, '_> {
             }
             Request::Memory { queue } => self.memory(queue),
             Request::Schedule(ref of) => self.schedule(of),
+            Request::Groups(ref of) => self.groups(of),
         }
     }
 }

@@ -18,8 +18,8 @@ use crate::engine::step::waiters::{LeaseTerms, Taking};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::JobIndex;
-use crate::engine::store::queue::EarlierPlaces;
-use crate::error::Error;
+use crate::engine::store::queue::{EarlierPlaces, Queue};
+use crate::error::{Error, Shown};
 use crate::ids::{ClientId, QueueNo, Token};
 use crate::limits::{HANDED_BYTES_PER_TURN, REPLY_BYTES_MAX};
 use crate::time::Millis;
@@ -33,7 +33,7 @@ pub struct TakenJobs {
     /// waiting. None for a client that asks in this step.
     earlier: Option<EarlierPlaces>,
     taken: Vec<Taken>,
-    /// The job that was moved, where it is now; or why it stays.
+    /// The job that was moved, where it is now; or why none is taken.
     moved: Option<Result<JobIndex, Error>>,
     /// When those fell due for which the client was waiting then.
     on_time: SmallVec<[Millis; 2]>,
@@ -146,13 +146,21 @@ impl Step<'_, '_> {
     /// Takes ready jobs of one queue until the batch is full; false if it gave up before the end, for
     /// lack of steps or of room.
     pub fn take(&mut self, queue: QueueNo, batch: &mut TakenJobs) -> bool {
+        self.store.review_groups(queue);
         while !batch.is_full() {
             let store = &self.store;
             let from = store.queue(queue);
-            let side = batch.taking.side().unwrap_or_else(|| from.next_side());
+            let front = from.next_side();
+            let side = batch.taking.side().unwrap_or(front);
             let next = from.ready.at(side, store.jobs(), store.chunks());
             let Some(index) = next else { return true };
             if !self.may_take(queue) {
+                return true;
+            }
+            if side != front && from.ready.is_shared() {
+                if batch.is_empty() {
+                    batch.moved = Some(Err(shared_from_front(from)));
+                }
                 return true;
             }
             // A waiter leaves alone what the request of this step was promised.
@@ -273,6 +281,13 @@ impl Step<'_, '_> {
         self.turn.outbox.reply(client, reply);
         self.live.unsent.push(client, taken);
     }
+}
+
+fn shared_from_front(queue: &Queue) -> Error {
+    let (name, front) = (Shown::new(&queue.name), queue.next_side().word());
+    Error::text(format!(
+        "ERR jobs of queue {name} have groups, which share its front; take from the {front}"
+    ))
 }
 
 impl Live {

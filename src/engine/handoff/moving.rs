@@ -47,7 +47,7 @@ impl Step<'_, '_> {
             unreachable!("a popped job is gone");
         };
         let target = target.unwrap_or_else(|| self.bind_queue(name));
-        let add = Add::new(name, When::In(0), popped.departed.body());
+        let add = Add::new(name, When::In(0), popped.departed.content().body);
         Ok(self.add_job(&add, 0, target, Arrival::Ready(to.side)))
     }
 }

@@ -59,16 +59,18 @@ impl Step<'_, '_> {
         if self.store.bound_queue(queue).is_none_or(|queue| queue.born != born) {
             return;
         }
-        let at = self.store.locate(queue, departed.id());
+        let content = departed.content();
+        let at = self.store.locate(queue, content.id);
         // Another client has used the id again since: the pop stays, as after a crash.
         if at.index.is_some_and(|index| self.store.jobs().get(index).stage != JobStage::Window) {
             return;
         }
         let policy = self.intern(policy);
         let image = Image {
-            id: departed.id(),
-            body: departed.body(),
-            meta: departed.meta(),
+            id: content.id,
+            body: content.body,
+            group: content.group_name(),
+            meta: content.meta,
             policy,
             priority: job.priority,
             added: job.added,

@@ -4,6 +4,8 @@
 use std::sync::LazyLock;
 
 use crate::engine::model::fact::{ByteCount, Destination, Fact, FactId, Image, Writer};
+use crate::engine::model::group::{GroupSettings, Grouping};
+use crate::engine::model::later::Later;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::{Backoff, Policy, Steps};
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
@@ -83,6 +85,7 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
     let image = Image {
         id,
         body: &[],
+        group: None,
         meta: Meta::NONE,
         policy: POLICY,
         priority: 0,
@@ -142,6 +145,7 @@ fn everything(backoff: Backoff) -> Box<QueueSettings> {
         dead_retention_ms: Some(0),
         dead_max: Some(0),
         due_enters: Some(Default::default()),
+        group_weight: Later(Some(1)),
     })
 }
 
@@ -310,6 +314,16 @@ impl Bound {
             | Request::QueueCount { .. }
             | Request::Memory { .. } => return None,
             Request::Schedule(ref of) => return scheduling(of),
+            Request::Groups(Grouping::Configure { queue: name, group, .. }) => {
+                let settings = GroupSettings { weight: Some(1) };
+                let set = bytes(Fact::GroupSet { queue, group, settings });
+                Bound::adding(bound(name.name) + set, 0)
+            }
+            Request::Groups(Grouping::Unconfigure { group, .. }) => {
+                let settings = GroupSettings::default();
+                Bound::whole(bytes(Fact::GroupSet { queue, group, settings }))
+            }
+            Request::Groups(_) => return None,
         })
     }
 }
@@ -367,7 +381,7 @@ fn pause_bytes() -> u64 {
 fn pushing(push: &Push<'_>) -> u64 {
     let first = adding(&Add::new(push.queue, When::In(0), b""));
     let bodies =
-        push.bodies.iter().map(|body| added_bytes(FactId::Made(0), Meta::NONE, body.len()));
+        push.bodies.iter().map(|body| added_bytes(FactId::Made(0), None, Meta::NONE, body.len()));
     first + bodies.sum::<u64>()
 }
 
@@ -375,14 +389,14 @@ fn pushing(push: &Push<'_>) -> u64 {
 /// queue and a policy.
 pub fn moving_bytes_max(body_bytes: usize, name_bytes: usize) -> u64 {
     let bound = Fact::QueueBound { queue: QUEUE, db: Db(0), name: &[] }.encoded_bytes();
-    let added = added_bytes(FactId::Made(0), Meta::NONE, body_bytes);
+    let added = added_bytes(FactId::Made(0), None, Meta::NONE, body_bytes);
     SIZES.taking + bound + name_bytes as u64 + SIZES.backoff + added
 }
 
 /// By how much the next base may grow for an occurrence with this many bytes of id, META and body.
 pub fn occurring_growth(bytes: usize) -> u64 {
     let image = ADDED_IMAGE_BYTES + SIZES.delivered_image + SIZES.backoff;
-    let fact = added_bytes(FactId::Given(&[]), Meta::NONE, bytes) + META_BYTES;
+    let fact = added_bytes(FactId::Given(&[]), None, Meta::NONE, bytes) + META_BYTES;
     // An open one is known by its instant.
     image + fact + size_of::<Millis>() as u64
 }
@@ -392,10 +406,11 @@ pub fn deleting_bytes(id_bytes: usize) -> u64 {
     Fact::Deleted { queue: QUEUE, id: &[] }.encoded_bytes() + id_bytes as u64
 }
 
-fn added_bytes(id: FactId<'_>, meta: Meta<'_>, body_bytes: usize) -> u64 {
+fn added_bytes(id: FactId<'_>, group: Option<&[u8]>, meta: Meta<'_>, body_bytes: usize) -> u64 {
     let (queue, policy, priority, due, body) = (QUEUE, POLICY, 0, AT, &[]);
     let (absolute, ready, left) = (true, true, true);
-    let added = Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta };
+    let added =
+        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, group, meta };
     added.encoded_bytes() + body_bytes as u64
 }
 
@@ -403,7 +418,7 @@ fn added_bytes(id: FactId<'_>, meta: Meta<'_>, body_bytes: usize) -> u64 {
 /// the queue's is the longest.
 fn adding(add: &Add<'_>) -> u64 {
     let id = add.id.map_or(FactId::Made(0), FactId::Given);
-    let added = added_bytes(id, add.meta.get(), add.body.len());
+    let added = added_bytes(id, add.group, add.meta.get(), add.body.len());
     let name = add.queue.name;
     let bound = Fact::QueueBound { queue: QUEUE, db: add.queue.db, name }.encoded_bytes();
     let policy = add.backoff.as_ref().map_or(SIZES.backoff, binding_policy);

@@ -120,6 +120,8 @@ pub struct RoomLeft {
     cause: Option<Misconf>,
     /// The part of `bytes` that the current request was promised: time may pass meanwhile, but not use it.
     promised: u64,
+    /// By how much the current request may make the next base larger: time may pass before it does, but not use that.
+    promised_growth: u64,
     /// A transaction has begun: what was there before it, and what it does not need.
     whole: Option<WholeRoom>,
     /// When the flow was set: all that a turn does happens then.
@@ -155,6 +157,7 @@ impl Default for RoomLeft {
             paused: false,
             cause: None,
             promised: 0,
+            promised_growth: 0,
             whole: None,
             set_at: Millis(0),
             stall: None,
@@ -222,7 +225,7 @@ impl RoomLeft {
         if self.bytes.saturating_add(reserve_bytes) < needed {
             return Err(self.shortage());
         }
-        self.promised = needed.saturating_sub(reserve_bytes);
+        (self.promised, self.promised_growth) = (needed.saturating_sub(reserve_bytes), grows);
         Ok(())
     }
 
@@ -238,7 +241,8 @@ impl RoomLeft {
     /// Whether the next base may grow by this many bytes; from here on they are spent.
     pub fn lets_grow(&mut self, store: &Store, bytes: u64) -> bool {
         if self.growth_bytes < bytes.max(NEAR_BYTES) {
-            let left = self.base_bytes_max.saturating_sub(base_bytes_later(store));
+            let later = base_bytes_later(store).saturating_add(self.promised_growth);
+            let left = self.base_bytes_max.saturating_sub(later);
             // Most requests make less than their bounds say, but no request makes what waiters move, or counts of
             // deliveries.
             let enough = self.growth_bytes >= bytes;
@@ -305,7 +309,7 @@ impl RoomLeft {
 
     /// The request that was admitted has been decided.
     pub fn release(&mut self) {
-        self.promised = 0;
+        (self.promised, self.promised_growth) = (0, 0);
     }
 
     /// Why something does not fit.

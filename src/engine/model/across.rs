@@ -72,6 +72,7 @@ pub struct QueueRow {
     pub bytes: u64,
     pub lateness_p99_us: u64,
     pub schedules: u64,
+    pub groups: u64,
 }
 
 /// A job that `DELAY.FIND` found.

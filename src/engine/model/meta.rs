@@ -4,8 +4,7 @@
 //! Stored as one block of bytes, pair after pair: the length of the name (1 byte), that of the value (2, little-endian),
 //! the name, the value. `tenant` = `acme` is 3 + 6 + 4 bytes; no META is no bytes.
 
-use std::hash::{Hash, Hasher};
-
+use crate::engine::model::later::Later;
 use crate::error::{Error, Shown};
 use crate::limits::{META_BYTES_MAX, META_NAME_BYTES_MAX, META_PAIRS_MAX};
 
@@ -75,12 +74,12 @@ impl<'a> Meta<'a> {
 }
 
 /// The META of a request or a schedule, which borrows from nothing.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct OwnMeta(Option<Box<[u8]>>);
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+pub struct OwnMeta(Later<Box<[u8]>>);
 
 impl OwnMeta {
     /// No META; no allocation.
-    pub const NONE: OwnMeta = OwnMeta(None);
+    pub const NONE: OwnMeta = OwnMeta(Later(None));
 
     /// As a client gives it: names and values by turns.
     ///
@@ -88,25 +87,18 @@ impl OwnMeta {
     ///
     /// A name of no or more than 128 bytes, or that is there twice; more than 8 KiB in all.
     pub fn of(words: &[&[u8]]) -> Result<OwnMeta, Error> {
-        Ok(OwnMeta(Some(encode(words)?).filter(|block| !block.is_empty())))
+        Ok(OwnMeta(Later(Some(encode(words)?).filter(|block| !block.is_empty()))))
     }
 
     /// The META itself.
     pub fn get(&self) -> Meta<'_> {
-        Meta(self.0.as_deref().unwrap_or_default())
+        Meta(self.0.0.as_deref().unwrap_or_default())
     }
 }
 
 impl From<Meta<'_>> for OwnMeta {
     fn from(meta: Meta<'_>) -> OwnMeta {
-        OwnMeta((!meta.is_none()).then(|| meta.0.into()))
-    }
-}
-
-/// Digests of states without META are those of versions that knew none: nodes of both compare them.
-impl Hash for OwnMeta {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.iter().for_each(|block| block.hash(state));
+        OwnMeta(Later((!meta.is_none()).then(|| meta.0.into())))
     }
 }
 

@@ -5,7 +5,9 @@
 pub mod across;
 pub mod event;
 pub mod fact;
+pub mod group;
 pub mod lateness;
+pub mod later;
 pub mod leading;
 pub mod meta;
 pub mod policy;

@@ -2,6 +2,7 @@
 
 use std::mem::size_of;
 
+use crate::engine::model::later::Later;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::time::{Micros, Millis, Written};
 use crate::words::words;
@@ -31,6 +32,8 @@ pub struct QueueSettings {
     pub dead_max: Option<u64>,
     /// Where jobs that fall due enter the order of the ready ones.
     pub due_enters: Option<Side>,
+    /// Jobs in a stint of each group, and its share of consumers, 1 to 1,000.
+    pub group_weight: Later<u32>,
 }
 
 words! {
@@ -50,10 +53,16 @@ words! {
         DeadRetention = "dead-retention",
         DeadMax = "dead-max",
         DueEnters = "due-enters",
+        GroupWeight = "group-weight",
     }
 }
 
 impl Setting {
+    /// Whether it can be set for one group.
+    pub fn is_of_groups(self) -> bool {
+        self == Setting::GroupWeight
+    }
+
     /// Its value, as users write it; none if it is not set.
     pub fn written(self, of: &QueueSettings) -> Option<String> {
         let span = |ms: Option<u64>| ms.map(|ms| Written(ms).to_string());
@@ -70,6 +79,7 @@ impl Setting {
             Setting::DeadRetention => span(of.dead_retention_ms),
             Setting::DeadMax => count(of.dead_max),
             Setting::DueEnters => of.due_enters.map(|side| side.word().to_string()),
+            Setting::GroupWeight => count(of.group_weight.0.map(u64::from)),
         }
     }
 
@@ -87,6 +97,7 @@ impl Setting {
             Setting::DeadRetention => of.dead_retention_ms.is_some(),
             Setting::DeadMax => of.dead_max.is_some(),
             Setting::DueEnters => of.due_enters.is_some(),
+            Setting::GroupWeight => of.group_weight.0.is_some(),
         }
     }
 }
@@ -123,6 +134,7 @@ impl QueueSettings {
             dead_retention_ms: newer.dead_retention_ms.or(self.dead_retention_ms),
             dead_max: newer.dead_max.or(self.dead_max),
             due_enters: newer.due_enters.or(self.due_enters),
+            group_weight: Later(newer.group_weight.0.or(self.group_weight.0)),
         }
     }
 

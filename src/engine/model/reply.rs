@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 use crate::engine::model::across::{FoundJob, QueueRow};
+use crate::engine::model::group::{GroupRow, GroupView};
 use crate::engine::model::meta::Meta;
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::request::{JobState, QueueName, Shape};
@@ -39,8 +40,8 @@ pub struct Delivered<'a> {
     pub due: Millis,
     /// When the lease ends; 0 without one.
     pub lease_end: Millis,
-    /// If it is asked for.
-    pub meta: Option<Meta<'a>>,
+    /// Group and META, if they are asked for.
+    pub meta: Option<(Option<&'a [u8]>, Meta<'a>)>,
 }
 
 /// A job as PEEK and SCAN show it.
@@ -111,6 +112,7 @@ pub struct JobView<'a> {
     pub death: Option<(Reason, Millis)>,
     /// The text of the last `NACK … ERROR`.
     pub error: Option<&'a [u8]>,
+    pub group: Option<&'a [u8]>,
     pub meta: Meta<'a>,
 }
 
@@ -150,6 +152,10 @@ pub enum Reply<'a> {
         all: bool,
     },
     Stats(&'a StatsView),
+    /// STATS of a group.
+    GroupStats(&'a GroupView),
+    /// DELAY.GROUPS.
+    Groups(&'a [GroupRow]),
     /// Jobs in order.
     Peeked(&'a [Glimpse<'a>]),
     Scanned(Cursor, &'a [Glimpse<'a>]),
@@ -182,7 +188,11 @@ impl Reply<'_> {
         const AROUND: usize = 160;
         let delivered = |jobs: &[Delivered<'_>]| -> usize {
             let job = |job: &Delivered<'_>| job.queue.name.len() + job.id.len() + job.body.len();
-            let meta = |job: &Delivered<'_>| job.meta.map_or(0, Meta::shown_bytes);
+            let meta = |job: &Delivered<'_>| {
+                job.meta.map_or(0, |(group, meta)| {
+                    group.map_or(0, |name| name.len() + 16) + meta.shown_bytes()
+                })
+            };
             jobs.iter().map(|one| job(one) + meta(one) + AROUND).sum()
         };
         let texts = |texts: &[&[u8]]| texts.iter().map(|text| text.len() + 16).sum::<usize>();
@@ -200,13 +210,15 @@ impl Reply<'_> {
                 let ladder =
                     options.backoff.as_ref().map_or(0, |backoff| backoff.written_bytes_max());
                 let meta = view.definition.meta().shown_bytes();
-                view.name.len() + view.body.len() + meta + ids + ladder + 24 * AROUND
+                let group = view.definition.group().map_or(0, <[u8]>::len);
+                view.name.len() + view.body.len() + group + meta + ids + ladder + 24 * AROUND
             }
             Reply::Schedules(rows) => {
                 rows.iter().map(|row| row.name.len() + 2 * AROUND + 256).sum()
             }
             Reply::Explained(rows) => rows.len() * AROUND,
             Reply::Queues(rows) => rows.iter().map(|row| row.name.len() + 2 * AROUND).sum(),
+            Reply::Groups(rows) => rows.iter().map(|row| row.name.len() + 2 * AROUND).sum(),
             Reply::Found(rows) => rows.iter().map(|row| row.queue.len() + AROUND).sum(),
             _ => 0,
         }

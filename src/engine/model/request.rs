@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 pub use crate::engine::model::across::{Locate, Queues, Readable};
+use crate::engine::model::group::Grouping;
 use crate::engine::model::meta::OwnMeta;
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
@@ -89,6 +90,8 @@ pub struct Add<'a> {
     pub ttl_ms: Option<u64>,
     /// The id stays taken this long after the job was acked, popped or expired; 0 not at all.
     pub unique_ms: u64,
+    /// The group, 1 to 512 bytes.
+    pub group: Option<&'a [u8]>,
     /// Headers.
     pub meta: OwnMeta,
 }
@@ -108,6 +111,7 @@ impl<'a> Add<'a> {
             lease_ms: None,
             ttl_ms: None,
             unique_ms: 0,
+            group: None,
             meta: OwnMeta::NONE,
         }
     }
@@ -128,7 +132,7 @@ pub struct Reserve<'a> {
     pub no_ack: bool,
     /// The leases end when the connection closes.
     pub bound: bool,
-    /// Each job is handed over with its META.
+    /// Each job is handed over with its group and its META.
     pub meta: bool,
 }
 
@@ -235,6 +239,8 @@ pub struct Scan<'a> {
     pub error: Option<&'a [u8]>,
     /// Only dead jobs with this reason.
     pub reason: Option<Reason>,
+    /// Only jobs of this group.
+    pub group: Option<&'a [u8]>,
     /// How many jobs to look at, 1 to 10,000.
     pub count: u32,
 }
@@ -251,6 +257,7 @@ impl<'a> Scan<'a> {
             contains: None,
             error: None,
             reason: None,
+            group: None,
             count,
         }
     }
@@ -475,6 +482,8 @@ pub enum Request<'a> {
     },
     /// `DELAY.QUEUES` → rows of queues.
     Queues(Queues<'a>),
+    /// `DELAY.GROUPS`, and what others do to one group.
+    Groups(Grouping<'a>),
     /// `DELAY.FIND` → rows of jobs.
     Locate(Locate<'a>),
     /// `RANDOMKEY` → a name or nil. The caller brings the randomness.
@@ -547,6 +556,7 @@ impl<'a> Request<'a> {
             | Request::DeleteEqual { queue, .. }
             | Request::Memory { queue } => visit(queue),
             Request::Schedule(ref of) => of.queue().into_iter().for_each(visit),
+            Request::Groups(ref of) => visit(of.queue()),
             Request::Flush { .. }
             | Request::Keys { .. }
             | Request::ScanQueues { .. }
@@ -595,6 +605,7 @@ impl<'a> Request<'a> {
                 | Request::Exists { .. }
                 | Request::Memory { .. }
                 | Request::Schedule(_)
+                | Request::Groups(_)
         )
     }
 }

@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 use crate::calendar::Pattern;
+use crate::engine::model::group::OwnGroup;
 use crate::engine::model::meta::{Meta, OwnMeta};
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::queue_settings::Pause;
@@ -85,6 +86,8 @@ pub struct ScheduleTerms {
     pub grace_ms: u64,
     pub overlap: Overlap,
     pub options: JobOptions,
+    /// The group of each job.
+    pub group: OwnGroup,
     /// Headers of each job.
     pub meta: OwnMeta,
 }
@@ -106,6 +109,7 @@ impl ScheduleTerms {
             lease_ms: None,
             ttl_ms: None,
         },
+        group: OwnGroup::NONE,
         meta: OwnMeta::NONE,
     };
 
@@ -139,9 +143,22 @@ impl Definition {
         self.terms().meta.get()
     }
 
+    /// The group of its jobs.
+    pub fn group(&self) -> Option<&[u8]> {
+        self.terms().group.get()
+    }
+
     /// Gives its jobs this META.
     pub fn set_meta(&mut self, meta: Meta<'_>) {
-        let terms = ScheduleTerms { meta: meta.into(), ..self.terms().clone() };
+        self.set_terms(ScheduleTerms { meta: meta.into(), ..self.terms().clone() });
+    }
+
+    /// Puts its jobs into this group.
+    pub fn set_group(&mut self, name: &[u8]) {
+        self.set_terms(ScheduleTerms { group: Some(name).into(), ..self.terms().clone() });
+    }
+
+    fn set_terms(&mut self, terms: ScheduleTerms) {
         self.terms = (terms != ScheduleTerms::DEFAULT).then(|| Box::new(terms));
     }
 
@@ -164,7 +181,7 @@ impl Definition {
     }
 
     /// Bytes that are allocated for its texts and terms, apiece.
-    pub(in crate::engine) fn allocations(&self) -> [usize; 5] {
+    pub(in crate::engine) fn allocations(&self) -> [usize; 6] {
         let (pattern, zone) = match &self.rule {
             Rule::Every { .. } => (0, 0),
             Rule::Cron { pattern, zone } => (pattern.len(), zone.len()),
@@ -174,7 +191,8 @@ impl Definition {
             Some(Steps::Exponential { .. }) | None => 0,
         };
         let terms = self.terms.as_ref().map_or(0, |terms| size_of_val(&**terms));
-        [pattern, zone, terms, ladder, self.meta().block().len()]
+        let group = self.group().map_or(0, <[u8]>::len);
+        [pattern, zone, terms, ladder, group, self.meta().block().len()]
     }
 }
 

@@ -29,6 +29,8 @@ pub struct StatsView {
     /// Occurrences that its schedules made, and that they missed; removed ones included.
     pub made: u64,
     pub missed: u64,
+    /// Groups with a job, or with something set.
+    pub groups: u64,
 }
 
 impl StatsView {

@@ -4,6 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::engine::model::across::{FoundJob, Order, QueueRow, Readable};
+use crate::engine::model::group::GroupRow;
 use crate::engine::model::request::JobState;
 use crate::engine::store::Store;
 use crate::engine::store::queue::Queue;
@@ -27,7 +28,7 @@ pub struct Across {
 /// The rows of a scan.
 #[derive(Debug)]
 pub enum Rows {
-    Queues(Ranking),
+    Queues(Ranking<QueueRow>),
     Found(Vec<FoundJob>),
 }
 
@@ -65,8 +66,17 @@ impl Share {
         Share { alone, queues: ACROSS_PER_TURN, compared: 0 }
     }
 
-    fn look(&mut self) {
-        self.queues = self.queues.saturating_sub(1);
+    /// So many were looked at.
+    pub fn look(&mut self, count: usize) {
+        self.queues = self.queues.saturating_sub(count);
+    }
+
+    /// How many may still be looked at; none if it is used up.
+    pub fn left(&self) -> Option<usize> {
+        match self.alone {
+            true => (!self.is_used_up()).then_some(self.queues),
+            false => Some(ACROSS_PER_TURN),
+        }
     }
 
     pub fn take_row(&mut self) {
@@ -92,7 +102,7 @@ impl Across {
         if share.is_used_up() {
             return None;
         }
-        share.look();
+        share.look(1);
         let (number, _, place) = store
             .next_queue_from(usize::from(db.0), self.place)
             .filter(|(_, at, _)| *at == usize::from(db.0))?;
@@ -107,61 +117,85 @@ impl Across {
     }
 }
 
-/// The first queues in an order, at most this many.
-#[derive(Debug)]
-pub struct Ranking {
-    order: Order,
-    count: usize,
-    /// The last of them on top.
-    rows: BinaryHeap<Ranked>,
-}
-
-/// A row and its position: smaller ones come first.
-#[derive(Debug, PartialEq, Eq)]
-struct Ranked {
-    key: Reverse<u64>,
-    row: QueueRow,
-}
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Ranked) -> Ordering {
-        (self.key, &self.row.name).cmp(&(other.key, &other.row.name))
+/// The key of a queue in an order; the greater comes first.
+pub fn key_of(order: Order, store: &Store, queue: &Queue) -> u64 {
+    match order {
+        Order::Name => 0,
+        Order::Ready => queue.count(JobState::Ready),
+        Order::Delayed => queue.count(JobState::Delayed),
+        Order::Leased => queue.count(JobState::Leased),
+        Order::Dead => queue.count(JobState::Dead),
+        Order::Age => store.oldest_ready_due(queue).map_or(0, |due| u64::MAX - due.0),
+        Order::Bytes => queue.bytes,
+        Order::Schedules => queue.schedules.as_ref().map_or(0, |all| all.len() as u64),
     }
 }
 
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Ranked) -> Option<Ordering> {
+/// The first queues or groups by key and name, at most this many.
+#[derive(Debug)]
+pub struct Ranking<R> {
+    count: usize,
+    /// The last of them on top.
+    rows: BinaryHeap<Ranked<R>>,
+}
+
+/// What has a name.
+pub trait Named {
+    fn name(&self) -> &[u8];
+}
+
+impl Named for QueueRow {
+    fn name(&self) -> &[u8] {
+        &self.name
+    }
+}
+
+impl Named for GroupRow {
+    fn name(&self) -> &[u8] {
+        &self.name
+    }
+}
+
+/// A row and its position: smaller ones come first.
+#[derive(Debug)]
+struct Ranked<R> {
+    key: Reverse<u64>,
+    row: R,
+}
+
+impl<R: Named> Ord for Ranked<R> {
+    fn cmp(&self, other: &Ranked<R>) -> Ordering {
+        (self.key, self.row.name()).cmp(&(other.key, other.row.name()))
+    }
+}
+
+impl<R: Named> PartialOrd for Ranked<R> {
+    fn partial_cmp(&self, other: &Ranked<R>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ranking {
-    pub fn new(order: Order, count: u32) -> Ranking {
-        Ranking { order, count: count as usize, rows: BinaryHeap::new() }
+impl<R: Named> PartialEq for Ranked<R> {
+    fn eq(&self, other: &Ranked<R>) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<R: Named> Eq for Ranked<R> {}
+
+impl<R: Named> Ranking<R> {
+    pub fn new(count: u32) -> Ranking<R> {
+        Ranking { count: count as usize, rows: BinaryHeap::new() }
     }
 
-    /// The key of the order; the greater comes first.
-    pub fn key_of(&self, store: &Store, queue: &Queue) -> u64 {
-        match self.order {
-            Order::Name => 0,
-            Order::Ready => queue.count(JobState::Ready),
-            Order::Delayed => queue.count(JobState::Delayed),
-            Order::Leased => queue.count(JobState::Leased),
-            Order::Dead => queue.count(JobState::Dead),
-            Order::Age => store.oldest_ready_due(queue).map_or(0, |due| u64::MAX - due.0),
-            Order::Bytes => queue.bytes,
-            Order::Schedules => queue.schedules.as_ref().map_or(0, |all| all.len() as u64),
-        }
-    }
-
-    /// Whether a queue would be among the rows.
+    /// Whether one with this key, of which the greater comes first, would be among the rows.
     pub fn admits(&self, key: u64, name: &[u8]) -> bool {
         let Some(last) = self.rows.peek() else { return true };
-        self.rows.len() < self.count || (Reverse(key), name) < (last.key, &*last.row.name)
+        self.rows.len() < self.count || (Reverse(key), name) < (last.key, last.row.name())
     }
 
     /// Takes one in that is admitted.
-    pub fn insert(&mut self, key: u64, row: QueueRow) {
+    pub fn insert(&mut self, key: u64, row: R) {
         self.rows.push(Ranked { key: Reverse(key), row });
         if self.rows.len() > self.count {
             self.rows.pop();
@@ -169,7 +203,7 @@ impl Ranking {
     }
 
     /// The rows in order.
-    pub fn finish(self) -> Vec<QueueRow> {
+    pub fn finish(self) -> Vec<R> {
         self.rows.into_sorted_vec().into_iter().map(|ranked| ranked.row).collect()
     }
 }

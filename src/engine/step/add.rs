@@ -61,6 +61,7 @@ impl Step<'_, '_> {
             left: ready == Some(Side::Left),
             due,
             body: add.body,
+            group: add.group,
             meta: add.meta.get(),
         };
         let applied = self.commit(&fact, Located { hash, index: None });

@@ -4,7 +4,8 @@
 //! million bytes in a name of 512, which is half a ms. So a scan with a long pattern proceeds in small pieces, and ends
 //! early once they have taken long; [`Slice::place`] has the position.
 
-use crate::engine::step::across::Across;
+use crate::engine::model::group::GroupRow;
+use crate::engine::step::across::{Across, Ranking};
 use crate::ids::QueueNo;
 use crate::limits::{NAME_BYTES_MAX, PATTERN_STEPS_PER_TURN};
 use crate::time::Millis;
@@ -68,10 +69,21 @@ impl Slice {
 pub enum Unfinished {
     /// A QUEUES or a FIND.
     Across(Box<Across>),
+    Groups(Box<GroupsProgress>),
     Keys(KeysProgress),
     Redrive(Redriven),
     /// A LIST of schedules that has found none yet: the name that it has looked at last.
     Schedules(Box<[u8]>),
+}
+
+/// How far a GROUPS has come.
+#[derive(Debug)]
+pub struct GroupsProgress {
+    /// Which binding of the queue it was; 0 for none.
+    pub born: u64,
+    /// The number of the next group.
+    pub from: u32,
+    pub ranking: Ranking<GroupRow>,
 }
 
 /// How far a KEYS has come.

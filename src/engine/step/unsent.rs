@@ -9,7 +9,7 @@ use crate::engine::model::policy::Policy;
 use crate::engine::model::reply::Delivered;
 use crate::engine::model::request::QueueName;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{Departed, JobIndex};
+use crate::engine::store::jobs::{Content, Departed, JobIndex};
 use crate::ids::{ClientId, QueueNo, Token};
 use crate::time::{Micros, Millis};
 
@@ -100,23 +100,21 @@ impl Taken {
         }
     }
 
-    /// As a reply shows it, with its META if that is asked for.
+    /// As a reply shows it, with its group and META if those are asked for.
     pub fn shown<'a>(&'a self, store: &'a Store, with_meta: bool) -> Delivered<'a> {
-        let (queue, (id, body), meta, history, due, lease) = match *self {
+        let (queue, content, history, due, lease) = match *self {
             Taken::Leased { queue, index, token, lease_end, .. } => {
                 let jobs = store.jobs();
-                let (data, meta) =
-                    ((jobs.id(index), jobs.body(index)), with_meta.then(|| jobs.meta(index)));
                 let lease = Some((token, lease_end));
-                (queue, data, meta, jobs.history(index), store.due(index), lease)
+                (queue, jobs.content(index), jobs.history(index), store.due(index), lease)
             }
             Taken::Popped(ref popped) => {
                 let departed = &*popped.departed;
-                let data = (departed.id(), departed.body());
-                let meta = with_meta.then(|| departed.meta());
-                (popped.queue, data, meta, departed.history.as_ref(), popped.due, None)
+                let history = departed.history.as_ref();
+                (popped.queue, departed.content(), history, popped.due, None)
             }
         };
+        let Content { id, meta, body, .. } = content;
         let queue = store.queue(queue);
         let counted = history.map_or(0, |history| history.attempt);
         Delivered {
@@ -128,7 +126,7 @@ impl Taken {
             attempt: counted + u32::from(lease.is_none()),
             due,
             lease_end: lease.map_or(Millis(0), |(_, end)| end),
-            meta,
+            meta: with_meta.then(|| (content.group_name(), meta)),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::model::policy::Policy;
 use crate::engine::model::request::Side;
 use crate::engine::model::token;
 use crate::engine::store::jobs::policies::policy_bytes;
-use crate::engine::store::jobs::{Departed, JobIndex, JobStage};
+use crate::engine::store::jobs::{Content, Departed, Job, JobIndex, JobStage};
 use crate::engine::store::memory::Footprint;
 use crate::engine::store::ready::side_of;
 use crate::engine::store::snapshot::record;
@@ -91,7 +91,9 @@ impl Store {
             }
             Fact::Popped { queue, window_end, on_time, .. } => {
                 self.note_delivery(queue, found(at), on_time, now);
+                let lane = self.lane_of(queue, found(at));
                 let (job, history) = self.end(queue, found(at), window_end, at_ms);
+                self.note_served(queue, lane);
                 applied.gone = Some(Box::new(self.jobs.part_with(job, history)));
             }
             Fact::Unleased { queue, .. } => self.unlease(queue, found(at), at_ms),
@@ -155,8 +157,10 @@ impl Store {
                 self.change_own(queue, |queue| {
                     queue.settings = (!settings.is_empty()).then(|| settings.clone());
                 });
+                self.begin_review(queue);
                 self.release_schedules(queue);
             }
+            Fact::GroupSet { queue, group, settings } => self.set_group(queue, group, settings),
             Fact::Paused { queue, pauses } => {
                 self.change_own(queue, |queue| queue.pauses = pauses);
                 self.release_schedules(queue);
@@ -186,7 +190,8 @@ impl Store {
     }
 
     fn add(&mut self, queue: QueueNo, fact: &Fact<'_>, hash: u32, added: Millis) -> JobIndex {
-        let Fact::Added { id, policy, priority, ready, left, due, body, meta, .. } = *fact else {
+        let Fact::Added { id, policy, priority, ready, left, due, body, group, meta, .. } = *fact
+        else {
             unreachable!("called for a new job");
         };
         let written;
@@ -198,7 +203,8 @@ impl Store {
                 (true, &written[..], self.hasher().number(number))
             }
         };
-        let index = self.enter_job(queue, (id, meta, body), (policy, priority, hash), added);
+        let content = self.content(queue, id, group, meta, body);
+        let index = self.enter_job(queue, content, (policy, priority, hash), added);
         self.queue_mut(queue).generated_form |= !made && id.len() == token::ID_BYTES;
         if ready {
             self.make_ready(queue, index, side_of(left), due, added);
@@ -212,19 +218,38 @@ impl Store {
     pub(super) fn enter_job(
         &mut self,
         queue: QueueNo,
-        (id, meta, body): (&[u8], Meta<'_>, &[u8]),
+        content: Content<'_>,
         (policy, priority, hash): (PolicyNo, u8, u32),
         added: Millis,
     ) -> JobIndex {
-        let mut job = self.jobs.make(id, meta, body, policy);
+        let mut job = self.jobs.make(content, policy);
         (job.priority, job.added, job.hash) = (priority, added, hash);
         let footprint = Footprint::of(&job, None);
+        self.note_largest(queue, &job);
         let index = self.put_job(job);
         self.index_job(queue, hash, index);
         self.policies.take(policy);
         self.count_bytes(queue, footprint);
         self.queue_mut(queue).totals.added += 1;
         index
+    }
+
+    /// What a new job has; its group is made if it is not there.
+    pub(super) fn content<'a>(
+        &mut self,
+        queue: QueueNo,
+        id: &'a [u8],
+        group: Option<&'a [u8]>,
+        meta: Meta<'a>,
+        body: &'a [u8],
+    ) -> Content<'a> {
+        let group = group.map(|name| (self.join_group(queue, name), name));
+        Content { id, group, meta, body }
+    }
+
+    pub(super) fn note_largest(&mut self, queue: QueueNo, job: &Job) {
+        let queue = self.queue_mut(queue);
+        queue.largest = queue.largest.max(job.data_bytes() as u32);
     }
 
     fn forget_policy(&mut self, number: PolicyNo) {
@@ -304,8 +329,9 @@ impl Store {
         bound: bool,
         now: Micros,
     ) {
-        let due = self.due(index);
+        let (due, lane) = (self.due(index), self.lane_of(queue, index));
         self.detach(queue, index);
+        self.note_served(queue, lane);
         let (history, made) = self.jobs.history_mut(index);
         history.due = due;
         history.token = token.0;
@@ -357,7 +383,9 @@ impl Store {
         if let Some(window) = found.index {
             self.drop_job(queue, window, Millis(0), at);
         }
-        let mut job = self.jobs.make(image.id, image.meta, image.body, image.policy);
+        let content = self.content(queue, image.id, image.group, image.meta, image.body);
+        let mut job = self.jobs.make(content, image.policy);
+        self.note_largest(queue, &job);
         (job.priority, job.added) = (image.priority, image.added);
         (job.order, job.hash) = (image.place, found.hash);
         let index = self.put_job(job);

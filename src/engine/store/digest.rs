@@ -6,7 +6,7 @@ use ahash::AHasher;
 
 use crate::engine::model::meta::Meta;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{JobIndex, JobStage};
+use crate::engine::store::jobs::{Content, JobIndex, JobStage};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::schedules::{Schedule, Schedules};
 use crate::ids::ScheduleNo;
@@ -49,7 +49,9 @@ impl Store {
         let counted = (queue.counts, queue.windows, queue.totals, &queue.lateness, queue.bytes);
         let own = (&queue.settings, queue.pauses, queue.first_place);
         let schedules = queue.schedules.as_deref().map_or(0, digest_schedules);
-        hashed((jobs, named, counted, own, schedules))
+        let digest = hashed((jobs, named, counted, own, schedules));
+        let set = queue.groups.iter().flat_map(|groups| groups.set());
+        set.fold(digest, |digest, group| hashed((digest, group)))
     }
 
     fn digest_job(&self, index: JobIndex) -> u64 {
@@ -63,15 +65,17 @@ impl Store {
         });
         // The order of a window is volatile: it is only compared with that of a purge.
         let order = if job.stage == JobStage::Window { 0 } else { job.order };
-        let text = (jobs.id(index), jobs.body(index));
+        let Content { id, group, meta, body } = jobs.content(index);
+        let text = (id, body);
         let own = (text, job.added, order, job.priority, job.stage as u8);
         let armed = timers.is_armed(index).then(|| timers.due(index));
         let timed = (self.due(index), armed);
         let digest = hashed((own, timed, self.policy(index), history));
-        // Nodes that know no META have the same of all other jobs.
-        match jobs.meta(index) {
+        // Nodes that know no META or no groups have the same of all other jobs.
+        let digest = match meta {
             Meta::NONE => digest,
             meta => hashed((digest, meta)),
-        }
+        };
+        group.map_or(digest, |(_, name)| hashed((digest, name, "group")))
     }
 }

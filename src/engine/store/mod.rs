@@ -9,6 +9,7 @@
 pub(super) mod ages;
 pub(super) mod apply;
 mod digest;
+pub(in crate::engine) mod groups;
 pub(super) mod jobs;
 pub(super) mod memory;
 mod offline;
@@ -29,7 +30,7 @@ use std::collections::VecDeque;
 
 use crate::engine::model::leading::Leading;
 use crate::engine::model::policy::Policy;
-use crate::engine::model::request::JobState;
+use crate::engine::model::request::{JobState, Side};
 use crate::engine::model::settings::Settings;
 use crate::engine::store::ages::{Ages, Oldest};
 use crate::engine::store::jobs::hash::{Hasher, wide};
@@ -318,10 +319,32 @@ impl Store {
         (ttl_ms > 0 && !delivered).then(|| self.due(index).plus(ttl_ms))
     }
 
-    /// The earliest due time among a queue's ready jobs. Jobs become ready in the order of their due times (except for
-    /// pushes during a sweep, which soon leave), so the oldest is among those that entered first: at most forty.
+    /// The earliest due time among a queue's ready jobs; of those with a group the second. Jobs become ready in the order
+    /// of their due times (except for pushes during a sweep, which soon leave), so the oldest is among those that entered
+    /// first: at most forty.
     pub fn oldest_ready_due(&self, queue: &Queue) -> Option<Millis> {
-        queue.ready.earliest(&self.chunks).map(|index| self.due(index)).min()
+        let plain = queue.ready.earliest(&self.chunks).map(|index| self.due(index));
+        plain.chain(queue.ready.first_due()).min()
+    }
+
+    /// The earliest due time among a group's ready jobs.
+    pub fn oldest_ready_due_of(&self, queue: &Queue, group: u32) -> Option<Millis> {
+        queue.ready.earliest_of(group, &self.chunks).map(|index| self.due(index)).min()
+    }
+
+    /// The ready jobs of a queue from one end. Where groups share, those of all from the back are looked up first.
+    pub fn ready<'s>(
+        &'s self,
+        queue: &'s Queue,
+        from: Side,
+    ) -> Box<dyn Iterator<Item = JobIndex> + 's> {
+        let (jobs, chunks, front) = (&self.jobs, &self.chunks, queue.next_side());
+        let stint = |group| queue.stint(group);
+        if from == front || !queue.ready.is_shared() {
+            return queue.ready.iter(from, jobs, chunks, stint);
+        }
+        let all: Vec<JobIndex> = queue.ready.iter(front, jobs, chunks, stint).collect();
+        Box::new(all.into_iter().rev())
     }
 
     /// The first timer of a queue that is due in the wheel of `stage`, and one step more for what it leads to.

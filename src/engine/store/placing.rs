@@ -1,10 +1,9 @@
 //! Where jobs stand: each in exactly one place, with a timer in the wheel of its stage, and counted there.
 
-use crate::engine::model::meta::Meta;
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::Side;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{History, Job, JobIndex, JobStage};
+use crate::engine::store::jobs::{Content, History, Job, JobIndex, JobStage};
 use crate::engine::store::memory::Footprint;
 use crate::engine::store::queues::place_of;
 use crate::ids::QueueNo;
@@ -49,17 +48,18 @@ impl Store {
             self.change_own(queue, |queue| queue.first_place = place);
         }
         let (queue_ref, jobs, timers, chunks) = self.parts(queue);
+        let tiers = queue_ref.tiers(jobs.group(index));
         let job = jobs.get_mut(index);
         job.stage = JobStage::Ready;
         job.order = place;
         match enters {
             Side::Right => {
                 queue_ref.last_place = place;
-                queue_ref.ready.push_back(jobs, chunks, index);
+                queue_ref.ready.push_back(jobs, chunks, index, tiers);
             }
             Side::Left => {
                 queue_ref.first_place = place;
-                queue_ref.ready.push_front(jobs, chunks, index);
+                queue_ref.ready.push_front(jobs, chunks, index, tiers);
             }
         }
         if jobs.history(index).is_none() {
@@ -102,9 +102,10 @@ impl Store {
 
     /// Puts a job without a place back to its old place.
     pub(super) fn put_back(&mut self, queue: QueueNo, index: JobIndex) {
-        let (queue_ref, jobs, _, _) = self.parts(queue);
+        let (queue_ref, jobs, _, chunks) = self.parts(queue);
+        let tiers = queue_ref.tiers(jobs.group(index));
         jobs.get_mut(index).stage = JobStage::Ready;
-        queue_ref.ready.put_back(jobs, index);
+        queue_ref.ready.put_back(jobs, chunks, index, tiers);
         self.count(queue, JobStage::Ready, index, 1);
     }
 
@@ -206,17 +207,19 @@ impl Store {
         at: Millis,
     ) -> (Job, Option<History>) {
         self.detach(queue, index);
+        let group = self.jobs.group(index);
         if window_end.0 == 0 {
             self.unindex_job(queue, index);
             let (job, history) = self.jobs.take(index);
             self.uncount_bytes(queue, Footprint::of(&job, history.as_ref()));
             self.policies.release(job.policy());
+            self.leave_group(queue, group);
             return (job, history);
         }
         let sequence = self.queue(queue).sequence;
         let history = self.jobs.forget_history(index);
         let id = self.jobs.id(index).to_vec();
-        let mut window = self.jobs.make(&id, Meta::NONE, &[], self.jobs.get(index).policy());
+        let mut window = self.jobs.make(Content::of(&id), self.jobs.get(index).policy());
         let job = self.jobs.get_mut(index);
         (window.stage, window.hash, window.order) = (JobStage::Window, job.hash, sequence);
         let job = std::mem::replace(job, window);
@@ -225,6 +228,7 @@ impl Store {
         self.queue_mut(queue).windows += 1;
         self.count(queue, JobStage::Window, index, 1);
         self.arm(queue, JobStage::Window, index, window_end, at);
+        self.leave_group(queue, group);
         (job, history)
     }
 
@@ -253,6 +257,9 @@ impl Store {
         add(&mut database.counts[state as usize]);
         if existed != exists {
             self.recount_spare(queue);
+        }
+        if self.queue(queue).groups.is_some() {
+            self.count_in_group(queue, state, index, by);
         }
         // There may be room for an occurrence now.
         if by < 0 && self.queue(queue).schedules.is_some() {

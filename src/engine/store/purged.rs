@@ -137,7 +137,7 @@ impl Queue {
             }
             purging.parts.pop_front();
         }
-        true
+        self.groups.as_deref_mut().is_none_or(|groups| groups.drop_slice(budget))
     }
 }
 
@@ -256,6 +256,7 @@ impl Store {
         database.existing -= u64::from(existed && !exists);
         database.counts.iter_mut().zip(counts).for_each(|(left, gone)| *left -= gone);
         self.recount_spare(number);
+        self.purge_groups(number, purge.states);
         removed
     }
 
@@ -327,8 +328,10 @@ impl Store {
         if timers.is_armed(index) {
             queue.ends.cancel(timers, index);
         }
+        let group = self.jobs.group(index);
         self.unindex_job(number, index);
         self.free_job(index);
+        self.leave_group(number, group);
     }
 
     /// The expiry, retention or window's end of something purged has come before it was freed.

@@ -4,6 +4,7 @@ use crate::engine::model::lateness::Histogram;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings, Side};
 use crate::engine::model::request::JobState;
 use crate::engine::model::stats::Totals;
+use crate::engine::store::groups::Groups;
 use crate::engine::store::jobs::JobStage;
 use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::memory::Footprints;
@@ -46,6 +47,8 @@ pub struct Queue {
     pub pauses: Pauses,
     /// The schedules; none if there are none and never were.
     pub schedules: Option<Box<Schedules>>,
+    /// The groups; none if no job has one, and nothing is set for any.
+    pub groups: Option<Box<Groups>>,
     /// When a fact last named the queue.
     pub used: Millis,
 
@@ -82,6 +85,8 @@ pub struct Queue {
     pub throttles: bool,
 
     // Volatile.
+    /// The most bytes of id, META and body that a job of it has had since it is in memory.
+    pub largest: u32,
     /// Which binding of its number this is: numbers are bound again, births never repeat.
     pub born: u64,
     /// Counts its changes.
@@ -171,7 +176,8 @@ impl Queue {
 
     /// Whether the key exists for users: it has a job, a setting, a pause or a schedule.
     pub fn exists(&self) -> bool {
-        let set = self.settings.is_some() || self.pauses.any();
+        let groups = self.groups.as_ref().is_some_and(|groups| groups.set().len() > 0);
+        let set = self.settings.is_some() || self.pauses.any() || groups;
         self.jobs > 0 || set || self.schedules.as_ref().is_some_and(|all| !all.is_empty())
     }
 
@@ -184,7 +190,8 @@ impl Queue {
     pub fn own_bytes(&self) -> u64 {
         let settings = self.settings.as_ref().map_or(0, |settings| settings.memory_bytes());
         let schedules = self.schedules.as_ref().map_or(0, |all| all.memory_bytes());
-        QUEUE_BYTES + self.name.len() as u64 + settings + schedules
+        let groups = self.groups.as_ref().map_or(0, |groups| groups.bytes);
+        QUEUE_BYTES + self.name.len() as u64 + settings + schedules + groups
     }
 
     pub fn count(&self, state: JobState) -> u64 {

@@ -37,6 +37,7 @@ pub(super) struct Database {
     /// Active, paused and done schedules.
     pub(super) schedules: [u64; 3],
     pub(super) schedules_held: u64,
+    pub(super) groups: u64,
     /// When work on the schedules of a queue is due, and on which.
     pub(super) schedule_wakes: BTreeSet<(Millis, QueueNo)>,
     /// Queues that lost their last job; some may have one again or be removed.
@@ -301,6 +302,7 @@ impl Store {
         database.existing -= u64::from(queue.exists());
         database.image_bytes -= queue.image_bytes;
         database.spare_bytes -= queue.spare_bytes;
+        database.groups -= queue.groups.as_ref().map_or(0, |groups| groups.len() as u64);
         self.leaving_bytes += queue.spare_bytes;
         for (all, own) in database.counts.iter_mut().zip(queue.counts) {
             *all -= own;

@@ -1,11 +1,12 @@
 //! Views of jobs and queues.
 
 use crate::engine::model::across::QueueRow;
+use crate::engine::model::group::GroupRow;
 use crate::engine::model::reply::{Glimpse, JobView};
 use crate::engine::model::request::JobState;
 use crate::engine::model::stats::StatsView;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{History, JobIndex};
+use crate::engine::store::jobs::{Content, History, JobIndex};
 use crate::ids::{QueueNo, Token};
 use crate::time::{Micros, Millis};
 
@@ -35,6 +36,7 @@ impl Store {
             schedules: queue.schedules.as_ref().map_or(0, |all| all.len() as u64),
             made: queue.schedules.as_ref().map_or(0, |all| all.made),
             missed: queue.schedules.as_ref().map_or(0, |all| all.missed),
+            groups: queue.groups.as_ref().map_or(0, |all| all.len() as u64),
         }
     }
 
@@ -56,7 +58,20 @@ impl Store {
             bytes: queue.bytes,
             lateness_p99_us: lateness.map_or(0, |lateness| lateness.percentile(990)),
             schedules: queue.schedules.as_ref().map_or(0, |all| all.len() as u64),
+            groups: queue.groups.as_ref().map_or(0, |all| all.len() as u64),
         }
+    }
+
+    /// A group as a row of all of its queue.
+    pub fn group_row_of(&self, number: QueueNo, group: u32, now: Micros) -> Option<GroupRow> {
+        let queue = self.queue(number);
+        let groups = queue.groups.as_ref()?;
+        let oldest = self.oldest_ready_due_of(queue, group);
+        Some(GroupRow {
+            name: groups.name(group).into(),
+            counts: groups.counts(group),
+            oldest_ready_age_ms: oldest.map(|due| now.floor().0.saturating_sub(due.0)),
+        })
     }
 
     /// The state and the due time of the job with this id, whose hash is known. Cost: two cache misses, one more if it more if it
@@ -84,7 +99,7 @@ impl Store {
     }
 
     pub fn glimpse(&self, index: JobIndex, state: JobState) -> Glimpse<'_> {
-        let (id, body) = (self.jobs.id(index), self.jobs.body(index));
+        let Content { id, body, .. } = self.jobs.content(index);
         Glimpse { id, state, due: self.due(index), body }
     }
 
@@ -97,10 +112,11 @@ impl Store {
             .map(|history| (Token(history.token), self.timers.due(index), history.bound));
         let waits = matches!(state, JobState::Delayed | JobState::Ready);
         let expires = self.expiry(index).filter(|_| waits).unwrap_or_default();
+        let content = self.jobs.content(index);
         JobView {
-            id: self.jobs.id(index),
+            id: content.id,
             state,
-            body: self.jobs.body(index),
+            body: content.body,
             due,
             added: job.added,
             priority: job.priority,
@@ -118,7 +134,8 @@ impl Store {
             lease,
             death: history.and_then(|history| history.death),
             error: history.and_then(|history| history.error.as_deref()),
-            meta: self.jobs.meta(index),
+            group: content.group_name(),
+            meta: content.meta,
         }
     }
 }

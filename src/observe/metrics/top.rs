@@ -40,6 +40,7 @@ pub struct Rest {
     pub bytes: u64,
     pub waiters: u64,
     pub schedules: u64,
+    pub groups: u64,
     pub paused_in: u64,
     pub paused_out: u64,
     pub next_due_ms: Option<u64>,
@@ -121,6 +122,7 @@ impl Rest {
         self.bytes += stats.bytes;
         self.waiters += stats.waiters;
         self.schedules += stats.schedules;
+        self.groups += stats.groups;
         self.paused_in += u64::from(paused_in);
         self.paused_out += u64::from(paused_out);
         let due_ms = stats.next_due.map(|due| due.0);

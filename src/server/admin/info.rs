@@ -81,6 +81,7 @@ pub fn snapshot(core: &Core, clients: usize) -> Snapshot {
         journal: durability.shown.clone(),
         turns: watch.turns,
         schedules: engine.schedule_counts(),
+        groups: engine.group_count(),
         zones: zones_from(core),
         clock_steps: clock.anchored.step_count(),
         clock_ahead_us: clock.anchored.ahead_us(clock.mono_us),

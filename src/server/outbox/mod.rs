@@ -465,7 +465,7 @@ mod tests {
             let words = (b'0'..b'0' + 64).map(|name| [name]).collect::<Vec<_>>();
             let words: Vec<&[u8]> = words.iter().flat_map(|name| [&name[..], b""]).collect();
             let meta = OwnMeta::of(&words).unwrap();
-            let meta = (count == 5_000).then(|| meta.get());
+            let meta = (count == 5_000).then(|| (None, meta.get()));
             let job = Delivered { queue, id, body: &body, token, attempt: 1, due, lease_end, meta };
             let mut outputs = outputs();
             // The output already has content.

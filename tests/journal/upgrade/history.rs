@@ -4,6 +4,8 @@ use super::desk::{BEGIN, Desk, add, name, reserve};
 use delayd::calendar::Zones;
 use delayd::engine::Facts;
 use delayd::engine::model::fact::Fact;
+use delayd::engine::model::group::{GroupSettings, Grouping};
+use delayd::engine::model::later::Later;
 use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::{QueueSettings, Side};
@@ -88,12 +90,34 @@ pub fn with_schedules(desk: &mut Desk) {
     desk.log().sync().unwrap();
 }
 
-/// Jobs in every state and a schedule, with META and beside others without.
+/// Jobs in every state and schedules, with META and beside others without.
 pub fn with_meta(desk: &mut Desk) {
+    beside(desk, None, "META 1 k v");
+}
+
+/// The same in groups, for some of which something is set.
+pub fn with_groups(desk: &mut Desk) {
+    let queue = mail();
+    desk.now = BEGIN;
+    let set = |group, weight| {
+        let changes = GroupSettings { weight: Some(weight) };
+        Request::Groups(Grouping::Configure { queue, group, changes })
+    };
+    desk.ask(1, &set(b"acme", 3));
+    desk.ask(1, &set(b"without a job", 1_000));
+    desk.ask(1, &set(BYTES, 2));
+    desk.ask(1, &Request::Groups(Grouping::Unconfigure { queue, group: BYTES }));
+    let changes = QueueSettings { group_weight: Later(Some(7)), ..QueueSettings::default() };
+    desk.ask(1, &Request::Configure { queue, changes: Box::new(changes) });
+    desk.add(Add { group: Some(BYTES), ..add(queue, b"no META", 9_000_000) });
+    beside(desk, Some(b"acme"), "GROUP acme");
+}
+
+fn beside(desk: &mut Desk, group: Option<&'static [u8]>, words: &str) {
     desk.now = BEGIN;
     let (queue, queues) = (mail(), &[&b"mail"[..]][..]);
     let meta = || OwnMeta::of(&[b"tenant", b"acme", BYTES, b""]).unwrap();
-    let with = |id, in_ms| Add { meta: meta(), ..add(queue, id, in_ms) };
+    let with = |id, in_ms| Add { group, meta: meta(), ..add(queue, id, in_ms) };
     desk.add(with(b"popped", 0));
     desk.served(1, &Request::Pop { db: Db(0), queues, wait: Wait::No });
     desk.add(with(b"never-left", 0));
@@ -120,7 +144,7 @@ pub fn with_meta(desk: &mut Desk) {
     desk.base();
     desk.add(with(b"after", 0));
     desk.schedule("SET mail poll bank EVERY 60s");
-    desk.schedule("SET mail late bank EVERY 60s META 1 k v");
+    desk.schedule(&format!("SET mail late bank EVERY 60s {words}"));
     desk.pass(60_000);
     desk.log().note_state().unwrap();
     desk.log().sync().unwrap();
@@ -321,6 +345,7 @@ fn setting(desk: &mut Desk) {
         dead_retention_ms: Some(7 * DAY_MS),
         dead_max: Some(100),
         due_enters: Some(Side::Left),
+        ..QueueSettings::default()
     };
     desk.ask(1, &Request::Configure { queue, changes: Box::new(changes) });
     let few = QueueSettings { max_jobs: Some(9), ..QueueSettings::default() };

@@ -18,18 +18,18 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Every word of a fact, and of an image.
-const FACTS: [&str; 31] = [
+const FACTS: [&str; 32] = [
     "queue_bound", "queue_removed", "queue_forgotten", "policy_bound", "policy_forgotten",
     "flushed", "added", "due", "leased", "popped", "unleased", "unpopped", "acked", "nacked",
     "extended", "lease_over", "deleted", "expired", "dropped", "rescheduled", "window_over",
     "configured", "paused", "scheduled", "unscheduled", "occurred", "passed", "gave_way",
-    "schedule_paused", "schedule_moved", "ran",
+    "schedule_paused", "schedule_moved", "ran", "group_set",
 ];
 /// ... and of a record that is no batch of facts.
 const RECORDS: [&str; 5] = ["blank", "cut", "members", "state", "vote"];
-const IMAGES: [&str; 10] = [
-    "begin", "policy", "queue", "queue_more", "job", "window", "schedule", "schedule_totals",
-    "schedules", "end",
+const IMAGES: [&str; 11] = [
+    "begin", "policy", "queue", "queue_more", "group", "job", "window", "schedule",
+    "schedule_totals", "schedules", "end",
 ];
 
 fn kept() -> PathBuf {
@@ -222,6 +222,7 @@ fn a_journal_of_each_kind_is_kept() {
     keep("3", || Folder::new("journal"), history::of_a_member);
     keep("4", || Folder::new("journal"), history::with_schedules);
     keep("5", || Folder::new("journal"), history::with_meta);
+    keep("6", || Folder::new("journal"), history::with_groups);
 }
 
 /// A folder that is not there is missing, or is written (`make docs`): a journal behind what `scratch` has.

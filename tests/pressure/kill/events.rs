@@ -151,6 +151,9 @@ impl Add {
             text.push(self.mode.to_owned());
         }
         text.extend(["ATTEMPTS".to_owned(), self.attempts.to_string()]);
+        if !self.label.is_multiple_of(3) {
+            text.extend(["GROUP".to_owned(), format!("g{}", self.label % 3)]);
+        }
         text.into_iter().map(String::into_bytes).collect()
     }
 }

@@ -37,6 +37,7 @@ fn a_base_file_of_any_moment_is_that_moment() {
         "occurrences made while writing",
         "occurrences missed while writing",
         "calm",
+        "settings of groups while writing",
         "of a replica",
     ]);
 }

@@ -90,11 +90,17 @@ impl Look<'_> {
             count: 10_000,
             newest: false,
         }));
-        let (mut lines, mut waited_for) = (Vec::new(), false);
+        let (mut lines, mut waited_for, mut shared) = (Vec::new(), false, false);
         for request in asked {
             let mut said = self.ask(&request);
-            if let Said::Stats(stats) = &mut said {
-                waited_for = std::mem::take(&mut stats.waiters) > 0;
+            match &mut said {
+                Said::Stats(stats) => {
+                    waited_for = std::mem::take(&mut stats.waiters) > 0;
+                    // In which order groups come is not durable, nor how long purged ones are known.
+                    shared = std::mem::take(&mut stats.groups) > 0;
+                }
+                Said::Peeked(jobs) if shared => jobs.sort_by_key(|job| job.id),
+                _ => {}
             }
             lines.push(format!("{request:?}: {said:?}"));
         }

@@ -55,10 +55,10 @@ class Delayd:
     def add(self, queue: str, body: Any = None, **options: Unpack[AddOptions]) -> Optional[str]:
         """Adds a job and returns its id; None if `nx` was asked for and the id is taken."""
         given = self._traced({**options})
-        id, meta = given.get("id"), given.get("meta")
+        id, beside = given.get("id"), (given.get("group"), given.get("meta"))
         words = add_words(queue, self._encode(body), given)
         if self._inline:
-            return str(self._inline.take(queue, id, words[3], meta))
+            return str(self._inline.take(queue, id, words[3], *beside))
         tries, backoff = 1 if id is None else ADD_TRIES, Backoff()
         again: list[Word] = []
         while True:
@@ -79,10 +79,10 @@ class Delayd:
         The first refusal is raised once all are sent; an atomic one only keeps other clients from seeing half of them.
         """
         given = [self._traced(dict(job)) for job in jobs]
-        named = [(options.get("id"), options.get("meta")) for options in given]
+        named = [tuple(options.get(name) for name in ("id", "group", "meta")) for options in given]
         commands = [add_words(queue, self._encode(options.pop("body", None)), options) for options in given]
         if self._inline:
-            return [self._inline.take(queue, id, words[3], meta) for (id, meta), words in zip(named, commands)]
+            return [self._inline.take(queue, id, words[3], *beside) for (id, *beside), words in zip(named, commands)]
         replies: list[Any] = []
         size = len(commands) if atomic else PIPELINE_MAX
         for start in range(0, len(commands), size or 1):

@@ -85,7 +85,7 @@ class Job(Generic[Body]):
 
     # The worker's own fields have an underscore: deadlines are of its monotonic clock.
     __slots__ = (
-        "queue", "id", "raw", "body", "token", "attempt", "due_ms", "lost", "_meta",
+        "queue", "id", "raw", "body", "token", "attempt", "due_ms", "lost", "group", "_group", "_meta",
         "_id", "_queue", "_lease", "_until", "_extend_at", "_started", "_places", "_again", "_cancelled", "_error",
     )  # fmt: skip
 
@@ -93,7 +93,8 @@ class Job(Generic[Body]):
 
     def __init__(self, reply: Any, lease: float, sent: float, places: Any = None) -> None:
         self._queue, self._id, self.raw, self.token, self.attempt, self.due_ms = reply[:6]
-        self._meta: Any = reply[8]
+        self._group, self._meta = reply[7:9]
+        self.group: Optional[str] = self._group and self._group.decode("utf-8", "surrogateescape")
         self.queue: str = self._queue.decode("utf-8", "surrogateescape")
         self.id: str = self._id.decode("utf-8", "surrogateescape")
         self.lost = False
@@ -117,7 +118,7 @@ class Job(Generic[Body]):
         return meta_of(self._meta)
 
     def _pieces(self) -> tuple[Any, ...]:
-        return self._queue, self._id, self.raw, self.token, self.attempt, self.due_ms, 0, None, self._meta
+        return self._queue, self._id, self.raw, self.token, self.attempt, self.due_ms, 0, self._group, self._meta
 
 
 def meta_of(reply: Any) -> dict[str, Union[str, bytes]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Optional
 from .client import Delayd
 from .job import Codec, Job, Outcome
 from .places import Routes, execute
-from .words import meta_words
+from .words import group_word, meta_words
 
 __all__ = ["Ran", "run_inline"]
 
@@ -44,10 +44,10 @@ class run_inline:
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.queue._inline = None
 
-    def take(self, queue: str, id: Optional[str], raw: Any, meta: Any) -> str:
+    def take(self, queue: str, id: Optional[str], raw: Any, group: Any, meta: Any) -> str:
         name = id or f"inline:{next(self._numbers)}"
         meta = [word.encode() if isinstance(word, str) else word for word in meta_words(meta)[2:]]
-        pieces = (queue.encode(), name.encode(), raw, b"0", 1, int(time.time() * 1000), 0, None, meta)
+        pieces = (queue.encode(), name.encode(), raw, b"0", 1, int(time.time() * 1000), 0, group_word(group), meta)
         job: Job[Any] = Job(pieces, 60.0, time.monotonic())
         routes = Routes(self.queue.app)
         for _, declared, _ in self.queue._workers:

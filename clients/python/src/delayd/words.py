@@ -18,6 +18,7 @@ class JobOptions(TypedDict, total=False):
     backoff: Ladder
     lease: Duration
     ttl: Duration
+    group: Union[str, bytes]
     meta: Meta
 
 
@@ -56,7 +57,17 @@ def job_words(options: dict[str, Any]) -> list[Word]:
         words += ["BACKOFF", ladder if isinstance(ladder, str) else ",".join(duration(step) for step in ladder)]
     for name in ("lease", "ttl"):
         words += _duration(name, options.pop(name, None))
+    words += _word("group", group_word(options.pop("group", None)))
     return words + meta_words(options.pop("meta", None))
+
+
+def group_word(group: Optional[Union[str, bytes]]) -> Optional[bytes]:
+    """The name of a group; one that was no UTF-8 goes back as it came."""
+    if group is None or isinstance(group, bytes):
+        return group
+    if not isinstance(group, str):
+        raise TypeError(f"group is {group!r}; it is text or bytes")
+    return group.encode("utf-8", "surrogateescape")
 
 
 def meta_words(meta: Optional[Meta]) -> list[Word]:

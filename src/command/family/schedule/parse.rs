@@ -102,6 +102,7 @@ fn read_term(option: &str, args: &mut Args<'_>, terms: &mut ScheduleTerms) -> Re
         "ATTEMPTS" => terms.options.attempts = Some(args.integer("attempts", 0, of_u32)? as u32),
         "BACKOFF" => terms.options.backoff = Some(args.backoff()?),
         "LEASE" => terms.options.lease_ms = Some(args.duration("lease", 1)?),
+        "GROUP" => terms.group = Some(args.group()?).into(),
         "META" => terms.meta = args.meta()?,
         "TTL" => terms.options.ttl_ms = Some(args.duration("ttl", 0)?),
         _ => return Err(args.unknown_option()),

@@ -80,7 +80,7 @@ impl Step<'_, '_> {
         }
         let rule = self.rule(&set.rule)?;
         self.check_level(LEVEL_SCHEDULES, "schedules")?;
-        self.check_meta(set.terms.meta.get())?;
+        self.check_beside(set.terms.group.get(), set.terms.meta.get())?;
         Ok(set.terms.clone().with(rule))
     }
 

@@ -239,9 +239,18 @@ impl<'e> Account<'e> {
         cap: u64,
         expired: &mut u64,
     ) -> u64 {
+        let shared = self.shared_bytes();
         for side in self.sides(side) {
             self.taken[*side as usize] += count;
-            self.walk(store, now, *side, expired);
+            match shared {
+                // Which jobs come first depends on what the commands before do with others.
+                Some(largest) => {
+                    self.unread += count * largest;
+                    self.largest = self.largest.max(largest);
+                    self.jobs_min = 0;
+                }
+                None => self.walk(store, now, *side, expired),
+            }
         }
         (self.touched, self.taken_from) = (true, true);
         self.ready.0 = self.ready.0.saturating_sub(count);
@@ -249,6 +258,14 @@ impl<'e> Account<'e> {
         let bytes = self.unread.min(cap);
         self.unread -= bytes;
         bytes
+    }
+
+    /// The most bytes in a reply of a job of the queue, if groups share its front.
+    pub fn shared_bytes(&self) -> Option<u64> {
+        let largest = |queue: &&&Queue| u64::from(queue.largest);
+        let shared = self.queues.iter().filter(|queue| queue.ready.is_shared());
+        let most = shared.map(|queue| largest(&queue)).max()?;
+        Some(most + self.name_bytes + DELIVERED_BYTES)
     }
 
     /// The most that one job has in a reply, of those that may have been handed over until now.
@@ -271,8 +288,7 @@ impl<'e> Account<'e> {
             return;
         }
         let target = self.taken[at] + self.left;
-        let walk = self.walks[at]
-            .get_or_insert_with(|| Box::new(queue.ready.iter(side, store.jobs(), store.chunks())));
+        let walk = self.walks[at].get_or_insert_with(|| store.ready(queue, side));
         while self.walked[at] < target {
             let Some(index) = walk.next() else { return };
             let past = |expiry| expiry <= now.floor();
@@ -308,7 +324,7 @@ impl<'e> Account<'e> {
         }
         let behind = count - 1 - hi;
         let (from, skip) = if lo <= behind { (Side::Left, lo) } else { (Side::Right, behind) };
-        let jobs = queue.ready.iter(from, store.jobs(), store.chunks());
+        let jobs = store.ready(queue, from);
         for index in jobs.skip(skip as usize).take((hi - lo + 1) as usize) {
             if !visit(store.jobs().get(index)) {
                 break;

@@ -4,12 +4,13 @@ use crate::engine::decide::list::{BODIES_BYTES_MAX, BODY_COST};
 use crate::engine::decide::transaction::account::DELIVERED_BYTES;
 use crate::engine::decide::transaction::plan::Plan;
 use crate::engine::model::across::Readable;
+use crate::engine::model::group::{Grouping, ListGroups};
 use crate::engine::model::meta::META_FRAMING_BYTES;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::request::{Find, JobState, Locate, QueueName, Queues, Request, Scan};
 use crate::engine::model::schedule::Scheduling;
+use crate::engine::store::jobs::Job;
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
-use crate::engine::store::jobs::{Job, JobIndex};
 use crate::engine::store::queue::Queue;
 use crate::error::Error;
 use crate::glob;
@@ -99,6 +100,7 @@ impl<'e, 'r> Plan<'e, 'r> {
             Request::RandomQueue { db, .. } => {
                 self.answer(1 + self.name_count(db), NAME_REPLY_BYTES)
             }
+            Request::Groups(ref of) => self.groups(of),
             Request::Exists { queues, .. } => self.answer(1 + queues.len() as u64, 0),
             _ => self.answer(1, 0),
         }
@@ -132,6 +134,19 @@ impl<'e, 'r> Plan<'e, 'r> {
             Scheduling::Zones { .. } => self.answer(1_000, 1_000 * 64),
             _ => self.answer(1, 0),
         }
+    }
+
+    /// The same of a request that looks at groups.
+    fn groups(&mut self, of: &Grouping<'r>) {
+        let Grouping::List(ListGroups { queue, pattern, count, .. }) = *of else {
+            return self.answer(1, SHEET_BYTES);
+        };
+        let account = self.account(queue);
+        let all = account.queues.iter().filter_map(|queue| queue.groups.as_deref());
+        // Numbers of groups that are gone are passed over, too.
+        let groups = all.map(|groups| u64::from(groups.end())).sum::<u64>() + account.came;
+        let row = NAME_REPLY_BYTES + 256;
+        self.answer(1 + groups * matching_cost(pattern), groups.min(u64::from(count)) * row);
     }
 
     /// Queues of a database, those that the transaction may make included.
@@ -170,15 +185,18 @@ impl<'e, 'r> Plan<'e, 'r> {
         let (mut bytes, mut largest, mut entries) = (account.came_bytes, account.came_largest, 1);
         if hi >= 0 && lo <= hi as u64 {
             let hi = hi as u64;
-            let looked = hi - lo + 1 + lo.min(count - 1 - hi);
-            entries += looked.div_ceil(4);
+            let shared = account.shared_bytes();
+            let passed = if shared.is_some() { count } else { lo.min(count - 1 - hi) };
+            entries += (hi - lo + 1 + passed).div_ceil(4);
             let mut visit = |job: &Job| {
                 let size = job.rest_bytes() as u64 + BODY_COST as u64;
                 (bytes, largest) = (bytes + size, largest.max(size));
                 single || bytes <= BODIES_BYTES_MAX as u64
             };
             // Not walked if it is too much anyway.
-            if entries <= room && !account.inspect(store, lo, hi, &mut visit) {
+            if let Some(size) = shared {
+                (bytes, largest) = (bytes + (hi - lo + 1) * size, largest.max(size));
+            } else if entries <= room && !account.inspect(store, lo, hi, &mut visit) {
                 bytes = account.bytes_in(&[JobState::Ready]);
                 largest = bytes;
             }
@@ -243,23 +261,34 @@ impl<'e, 'r> Plan<'e, 'r> {
             let bytes = account.bytes_in(states) + more + count * DELIVERED_BYTES;
             return self.answer(entries, bytes);
         };
-        let mut show = |jobs: &mut dyn Iterator<Item = JobIndex>| {
-            for index in jobs.take(most as usize) {
-                let size = store.jobs().get(index).data_bytes() as u64 + DELIVERED_BYTES;
+        let shared = account.shared_bytes();
+        let mut show = |sizes: &mut dyn Iterator<Item = u64>| {
+            for size in sizes.take(most as usize) {
                 (bytes, largest) = (bytes + size, largest.max(size));
             }
         };
+        let size = |index| store.jobs().get(index).data_bytes() as u64 + DELIVERED_BYTES;
         for state in states {
-            match state {
-                JobState::Ready => {
+            match (state, shared) {
+                (JobState::Ready, Some(largest)) => {
+                    let ready = queue.count(JobState::Ready) as usize;
+                    show(&mut std::iter::repeat_n(largest, ready));
+                }
+                (JobState::Ready, None) => {
                     for side in account.sides(None) {
-                        show(&mut queue.ready.iter(*side, store.jobs(), store.chunks()));
+                        show(&mut store.ready(queue, *side).map(size));
                     }
                 }
-                JobState::Dead if newest => show(&mut queue.dead.iter_back(store.chunks())),
-                JobState::Dead => show(&mut queue.dead.iter(store.chunks())),
-                JobState::Delayed => show(&mut queue.delayed.iter_front(store.timers())),
-                JobState::Leased => show(&mut queue.leases.iter_front(store.timers())),
+                (JobState::Dead, _) if newest => {
+                    show(&mut queue.dead.iter_back(store.chunks()).map(size));
+                }
+                (JobState::Dead, _) => show(&mut queue.dead.iter(store.chunks()).map(size)),
+                (JobState::Delayed, _) => {
+                    show(&mut queue.delayed.iter_front(store.timers()).map(size));
+                }
+                (JobState::Leased, _) => {
+                    show(&mut queue.leases.iter_front(store.timers()).map(size));
+                }
             }
         }
         let cap = REPLY_BYTES_MAX as u64 + largest + count * DELIVERED_BYTES;

@@ -7,6 +7,7 @@ use ahash::RandomState;
 use crate::engine::decide::transaction::Needs;
 use crate::engine::decide::transaction::account::{Account, DELIVERED_BYTES, EXPIRED_MAX};
 use crate::engine::journal_room::Bound;
+use crate::engine::model::group::Grouping;
 use crate::engine::model::meta::META_FRAMING_BYTES;
 use crate::engine::model::queue_settings::{Pause, QueueSettings};
 use crate::engine::model::request::{
@@ -18,7 +19,8 @@ use crate::engine::model::token;
 use crate::engine::step::Live;
 use crate::engine::step::unsent::UNSENT_JOB_BYTES;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{JOB_BYTES, JobStage, stored_meta_bytes};
+use crate::engine::store::groups::group_bytes;
+use crate::engine::store::jobs::{JOB_BYTES, JobStage, stored_group_bytes, stored_meta_bytes};
 use crate::engine::store::queue::{QUEUE_BYTES, Queue};
 use crate::engine::store::schedules::{Schedule, memory_bytes};
 use crate::error::{Error, Shown};
@@ -130,6 +132,7 @@ impl<'e, 'r> Plan<'e, 'r> {
             Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
             Request::Resume { queue, direction } => self.close(queue, direction, Pause::None),
             Request::Schedule(ref of) => body_bytes = self.scheduling(of)?,
+            Request::Groups(ref of) if !of.only_reads() => self.configure_group(of),
             _ => self.inspect(request)?,
         }
         if let Some(bound) = Bound::within(request, count, body_bytes) {
@@ -241,7 +244,9 @@ impl<'e, 'r> Plan<'e, 'r> {
             account.lose(1, 0);
         }
         let id_bytes = add.id.map_or(token::ID_BYTES, <[u8]>::len);
-        let bytes = (id_bytes + stored_meta_bytes(add.meta.get()) + add.body.len()) as u64;
+        let beside = stored_group_bytes(add.group) + stored_meta_bytes(add.meta.get());
+        let bytes = (id_bytes + beside + add.body.len()) as u64;
+        self.memory += add.group.map_or(0, group_bytes);
         self.enter(name, 1, bytes, bytes);
         Ok(())
     }
@@ -542,6 +547,17 @@ impl<'e, 'r> Plan<'e, 'r> {
         gone
     }
 
+    fn configure_group(&mut self, of: &Grouping<'r>) {
+        if let Grouping::Configure { queue, group, .. } = *of {
+            self.make(queue, group_bytes(group));
+            let account = self.account(queue);
+            (account.touched, account.own) = (true, true);
+        } else {
+            self.account(of.queue()).touched = true;
+        }
+        self.answer(1, 0);
+    }
+
     fn pause(&mut self, name: QueueName<'r>, direction: Direction, for_ms: Option<u64>) {
         if for_ms.is_some_and(|ms| ms > self.live.settings.delay_ms_max) {
             return self.answer(1, 0);
@@ -576,7 +592,10 @@ impl<'e, 'r> Plan<'e, 'r> {
                 self.make(set.queue, bytes);
                 let account = self.account(set.queue);
                 (account.touched, account.own) = (true, true);
-                let data_bytes = stored_meta_bytes(set.terms.meta.get()) + set.body.len();
+                let beside = stored_group_bytes(set.terms.group.get())
+                    + stored_meta_bytes(set.terms.meta.get());
+                let data_bytes = beside + set.body.len();
+                self.memory += set.terms.group.get().map_or(0, group_bytes);
                 self.body_set = self.body_set.max(data_bytes);
                 self.schedules_set += 1;
             }

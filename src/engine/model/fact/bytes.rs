@@ -1,6 +1,8 @@
 //! Fields in the form of facts and images: little-endian, byte strings after a u32 length.
 
 use crate::engine::model::fact::{Destination, Image};
+use crate::engine::model::group::{GroupSettings, OwnGroup};
+use crate::engine::model::later::Later;
 use crate::engine::model::meta::{Meta, OwnMeta};
 use crate::engine::model::policy::{Backoff, Policy, Steps};
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
@@ -9,6 +11,7 @@ use crate::engine::model::schedule::{
     Coming, Definition, JobOptions, Overlap, Rule, ScheduleTerms,
 };
 use crate::ids::{PolicyNo, QueueNo};
+use crate::limits::{GROUP_WEIGHT_MAX, NAME_BYTES_MAX};
 use crate::time::Millis;
 
 /// Bytes that are no fact, or no image of a base file.
@@ -129,7 +132,14 @@ impl<S: Sink> Writer<'_, S> {
         self.optional(*ttl_ms, Self::u64).optional(*max_jobs, Self::u64);
         self.optional(*max_leased, Self::u64).optional(*rate, Self::u32);
         self.optional(*dead_retention_ms, Self::u64).optional(*dead_max, Self::u64);
-        self.optional(settings.due_enters.map(|side| side as u8), Self::u8)
+        self.optional(settings.due_enters.map(|side| side as u8), Self::u8);
+        self.optional(settings.group_weight.0, Self::u32)
+    }
+
+    /// As those of a queue.
+    pub(in crate::engine) fn group_settings(&mut self, settings: GroupSettings) -> &mut Self {
+        let GroupSettings { weight } = settings;
+        self.u8(weight.is_some().into()).optional(weight, Self::u32)
     }
 
     fn optional<T>(
@@ -169,6 +179,7 @@ impl<S: Sink> Writer<'_, S> {
             grace_ms,
             overlap,
             ref options,
+            group: _,
             meta: _,
         } = definition.terms();
         self.u64(from.0).u64(until.0).u32(runs).u32(catchup).u64(spread_ms).u64(grace_ms);
@@ -312,8 +323,8 @@ impl<'a> FactReader<'a> {
         let history = present.then_some(counts);
         let (present, error) = (self.flag()?, self.bytes()?);
         let error = present.then_some(error);
-        let meta = Meta::NONE;
-        Ok(Image { id, body, meta, policy, priority, added, due, place, history, error })
+        let (group, meta) = (None, Meta::NONE);
+        Ok(Image { id, body, group, meta, policy, priority, added, due, place, history, error })
     }
 
     pub(in crate::engine) fn policy(&mut self) -> Result<Policy, Malformed> {
@@ -343,8 +354,27 @@ impl<'a> FactReader<'a> {
                 .then(|| self.flag())
                 .transpose()?
                 .map(|left| if left { Side::Left } else { Side::Right }),
+            group_weight: Later(has(11).then(|| self.weight()).transpose()?),
         };
         Ok(settings)
+    }
+
+    pub(in crate::engine) fn group_settings(&mut self) -> Result<GroupSettings, Malformed> {
+        let weight = self.flag()?.then(|| self.weight()).transpose()?;
+        Ok(GroupSettings { weight })
+    }
+
+    fn weight(&mut self) -> Result<u32, Malformed> {
+        let weight = self.u32()?;
+        let holds = (1..=GROUP_WEIGHT_MAX).contains(&weight);
+        if holds { Ok(weight) } else { Err(self.malformed()) }
+    }
+
+    /// The name of a group.
+    pub(in crate::engine) fn group(&mut self) -> Result<&'a [u8], Malformed> {
+        let name = self.bytes()?;
+        let holds = (1..=NAME_BYTES_MAX).contains(&name.len());
+        if holds { Ok(name) } else { Err(self.malformed()) }
     }
 
     pub(in crate::engine) fn pauses(&mut self) -> Result<Pauses, Malformed> {
@@ -386,6 +416,7 @@ impl<'a> FactReader<'a> {
             grace_ms,
             overlap,
             options,
+            group: OwnGroup::NONE,
             meta: OwnMeta::NONE,
         };
         Ok(terms.with(rule))

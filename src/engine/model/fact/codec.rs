@@ -1,18 +1,21 @@
 //! The bytes of facts: little-endian, one fact after the other, each a tag byte and then its fields in
 //! the order of their declaration.
 //!
-//! The layout of a tag never changes: a changed fact gets a new tag, and the old one stays readable forever. META of a
-//! job or a schedule comes before the fact, after a tag of its own; so can whatever is added to facts later.
+//! The layout of a tag never changes: a changed fact gets a new tag, and the old one stays readable forever. Group and
+//! META of a job or a schedule come before the fact, in this order, each after a tag of its own; so can whatever is added
+//! to facts later.
 
 use crate::engine::model::fact::{
     ByteCount, Destination, Fact, FactId, FactReader, Image, Malformed, Sink, Writer,
 };
+use crate::engine::model::group::GroupSettings;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::request::Purge;
 use crate::engine::model::schedule::{Coming, Definition};
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo, Token};
+use crate::limits::NAME_BYTES_MAX;
 use crate::time::{Micros, Millis};
 
 // The tags of facts whose tag says more than which fact it is.
@@ -21,8 +24,9 @@ const ADDED_MADE: u8 = 6;
 const DUE: u8 = 7;
 const DUE_LEFT: u8 = 25;
 
-// Before META and the fact that it belongs to.
+// Before a group, or META, and the fact that it belongs to.
 const WITH_META: u8 = 40;
+const WITH_GROUP: u8 = 41;
 
 // The database of a Flushed that names none.
 const ALL_DATABASES: u8 = u8::MAX;
@@ -86,6 +90,7 @@ fields! {
     Pause: |w, pause| w.u64(pause.number()), |r| Pause::of_number(r.u64()?);
     Pauses: |w, pauses| w.pauses(*pauses), |r| r.pauses()?;
     Box<QueueSettings>: |w, settings| w.settings(settings), |r| Box::new(r.settings()?);
+    GroupSettings: |w, settings| w.group_settings(*settings), |r| r.group_settings()?;
     Box<Definition>: |w, definition| w.definition(definition), |r| Box::new(r.definition()?);
     Option<Coming>: |w, next| w.coming(*next), |r| r.coming()?;
     Purge: |w, purge| w.u8(bits(purge.states) | (u8::from(purge.windows) * WINDOWS)), |r| {
@@ -124,6 +129,9 @@ macro_rules! facts {
             /// Appends the encoded fact. Cost: one copy of id and body.
             pub fn encode(&self, out: &mut impl Sink) {
                 let w = &mut Writer(out);
+                if let Some(name) = self.group() {
+                    w.u8(WITH_GROUP).bytes(name);
+                }
                 let meta = self.meta();
                 if !meta.is_none() {
                     w.u8(WITH_META).bytes(meta.block());
@@ -159,8 +167,9 @@ macro_rules! facts {
                         };
                         let (policy, priority) = (PolicyNo(r.u32()?), r.u8()?);
                         let [absolute, ready, left] = flags_of(r.u8()?);
-                        let (due, body, meta) = (r.millis()?, r.bytes()?, Meta::NONE);
-                        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta }
+                        let (due, body) = (r.millis()?, r.bytes()?);
+                        let (group, meta) = (None, Meta::NONE);
+                        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, group, meta }
                     }
                     tag @ (DUE | DUE_LEFT) => {
                         let (queue, place, count) = (Field::get(r)?, Field::get(r)?, r.u32()?);
@@ -215,20 +224,23 @@ facts! {
     37 "schedule_paused" SchedulePaused { queue, schedule, pause, after, next }
     38 "schedule_moved" ScheduleMoved { queue, schedule, after, next }
     39 "ran" Ran { queue, schedule, at, due, policy, priority, left }
+    42 "group_set" GroupSet { queue, group, settings }
 }
 
 impl<'a> Fact<'a> {
     /// Reads the next fact.
     pub fn decode(r: &mut FactReader<'a>) -> Result<Fact<'a>, Malformed> {
-        match r.u8()? {
-            WITH_META => {
-                let given = r.meta()?;
-                let tag = r.u8()?;
-                let mut fact = Fact::decode_tagged(tag, r)?;
-                if fact.set_meta(given) { Ok(fact) } else { Err(r.malformed()) }
-            }
-            tag => Fact::decode_tagged(tag, r),
+        let (mut tag, mut group, mut meta) = (r.u8()?, None, None);
+        if tag == WITH_GROUP {
+            (group, tag) = (Some(r.group()?), r.u8()?);
         }
+        if tag == WITH_META {
+            (meta, tag) = (Some(r.meta()?), r.u8()?);
+        }
+        let mut fact = Fact::decode_tagged(tag, r)?;
+        let grouped = group.is_none_or(|name| fact.set_group(name));
+        let fits = grouped && meta.is_none_or(|meta| fact.set_meta(meta));
+        if fits { Ok(fact) } else { Err(r.malformed()) }
     }
 }
 
@@ -242,6 +254,7 @@ impl Fact<'_> {
     fn holds(&self) -> bool {
         match *self {
             Fact::Led { term, stall_from, stall_to, .. } => term > 0 && stall_from <= stall_to,
+            Fact::GroupSet { group, .. } => (1..=NAME_BYTES_MAX).contains(&group.len()),
             _ => true,
         }
     }
@@ -251,6 +264,8 @@ impl Fact<'_> {
 mod tests {
     use super::*;
     use crate::engine::Facts;
+    use crate::engine::model::group::OwnGroup;
+    use crate::engine::model::later::Later;
     use crate::engine::model::meta::OwnMeta;
     use crate::engine::model::policy::{Backoff, Steps};
     use crate::engine::model::queue_settings::Side;
@@ -272,6 +287,7 @@ mod tests {
             dead_retention_ms: Some(9),
             dead_max: Some(10),
             due_enters: Some(Side::Left),
+            group_weight: Later(Some(11)),
         }
     }
 
@@ -285,6 +301,7 @@ mod tests {
         let image = Image {
             id,
             body: b"body",
+            group: None,
             meta: Meta::NONE,
             policy: number,
             priority: 2,
@@ -304,6 +321,7 @@ mod tests {
             left,
             due,
             body: b"\r\n\0",
+            group: None,
             meta: Meta::NONE,
         };
         let nacked = |error, to| Fact::Nacked { queue, id, counted: true, priority: 1, error, to };
@@ -341,6 +359,12 @@ mod tests {
             added(FactId::Made(7), false, true, true),
             with_meta(added(FactId::Made(7), false, true, true)),
             with_meta(added(FactId::Given(id), true, false, false)),
+            with_group(added(FactId::Given(id), true, false, false)),
+            with_group(with_meta(added(FactId::Made(7), false, true, true))),
+            with_group(Fact::Unpopped { queue, image }),
+            with_group(with_meta(poll.clone())),
+            Fact::GroupSet { queue, group: b"acme", settings: GroupSettings { weight: Some(7) } },
+            Fact::GroupSet { queue, group: b"acme", settings: GroupSettings::default() },
             with_meta(Fact::Unpopped { queue, image }),
             Fact::Due { queue, place: i64::MAX, count: 1_000, left: false },
             Fact::Due { queue, place: i64::MIN, count: 1_000, left: true },
@@ -449,6 +473,11 @@ mod tests {
         fact
     }
 
+    fn with_group(mut fact: Fact<'static>) -> Fact<'static> {
+        assert!(fact.set_group(b"acme"), "a fact without a group");
+        fact
+    }
+
     /// With every field set.
     fn definition() -> Definition {
         let options = JobOptions {
@@ -468,6 +497,7 @@ mod tests {
             grace_ms: 6,
             overlap: Overlap::Replace,
             options,
+            group: OwnGroup::NONE,
             meta: OwnMeta::NONE,
         };
         terms.with(rule)

@@ -7,6 +7,7 @@ mod batch;
 mod bytes;
 mod codec;
 
+use crate::engine::model::group::GroupSettings;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
@@ -47,6 +48,7 @@ pub enum Destination {
 pub struct Image<'a> {
     pub id: &'a [u8],
     pub body: &'a [u8],
+    pub group: Option<&'a [u8]>,
     pub meta: Meta<'a>,
     pub policy: PolicyNo,
     /// 0 to 9.
@@ -94,6 +96,7 @@ pub enum Fact<'a> {
         left: bool,
         due: Millis,
         body: &'a [u8],
+        group: Option<&'a [u8]>,
         meta: Meta<'a>,
     },
     /// The next `count` delayed jobs in (due, sequence) order became ready.
@@ -212,6 +215,8 @@ pub enum Fact<'a> {
     WindowOver { queue: QueueNo, id: &'a [u8] },
     /// The queue's settings from now on, all of them. Existing jobs keep their values.
     Configured { queue: QueueNo, settings: Box<QueueSettings> },
+    /// What is set for a group from now on, all of it.
+    GroupSet { queue: QueueNo, group: &'a [u8], settings: GroupSettings },
     /// Which directions of the queue are closed from now on: it was paused or resumed, or a pause
     /// ended by itself.
     Paused {
@@ -355,6 +360,27 @@ impl<'a> Fact<'a> {
         true
     }
 
+    /// The group of a job or of the jobs of a schedule that comes with it.
+    pub fn group(&self) -> Option<&[u8]> {
+        match self {
+            Fact::Added { group, .. } | Fact::Unpopped { image: Image { group, .. }, .. } => *group,
+            Fact::Scheduled { definition, .. } => definition.group(),
+            _ => None,
+        }
+    }
+
+    /// Puts the job or the jobs of the schedule that comes with it into a group; false if none does.
+    pub(super) fn set_group(&mut self, name: &'a [u8]) -> bool {
+        match self {
+            Fact::Added { group, .. } | Fact::Unpopped { image: Image { group, .. }, .. } => {
+                *group = Some(name);
+            }
+            Fact::Scheduled { definition, .. } => definition.set_group(name),
+            _ => return false,
+        }
+        true
+    }
+
     /// The schedule that it is about, and its queue.
     pub fn schedule(&self) -> Option<(QueueNo, ScheduleNo)> {
         match *self {
@@ -376,6 +402,7 @@ impl<'a> Fact<'a> {
             Fact::QueueBound { queue, .. }
             | Fact::Due { queue, .. }
             | Fact::Configured { queue, .. }
+            | Fact::GroupSet { queue, .. }
             | Fact::Paused { queue, .. }
             | Fact::Purged { queue, .. }
             | Fact::Renamed { queue, .. }

@@ -15,6 +15,7 @@ use crate::engine::model::meta::Meta;
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::JobState;
 use crate::engine::store::jobs::bodies::{Data, Slot};
+use crate::engine::store::ready::rota::NO_GROUP;
 use crate::ids::PolicyNo;
 use crate::limits::NAME_BYTES_MAX;
 use crate::pool::Pool;
@@ -66,7 +67,7 @@ pub struct Job {
     pub order: i64,
     /// Where the id is, followed by META, if it has any, and the body.
     slot: Slot,
-    /// Bytes of both, and of META between them.
+    /// Bytes of both, and of what is between them.
     length: u32,
     /// The low half of the id's hash: growing the index then touches no id.
     pub hash: u32,
@@ -75,7 +76,8 @@ pub struct Job {
     link: u32,
     /// Ready: where in the ready order. Dead: where among the dead letters.
     pub spot: u32,
-    /// Up to 512; with [`META`] set, META stands between id and body: 2 bytes of its length, then the block.
+    /// Up to 512. With [`GROUP`] set a group stands between id and body: its number, 2 bytes of the length of its name,
+    /// then that. With [`META`] set META does, behind it: 2 bytes of its length, then the block.
     id_length: u16,
     /// 0 (first) to 9.
     pub priority: u8,
@@ -90,10 +92,41 @@ const HISTORY: u32 = 1 << 31;
 
 /// The bit of `Job::id_length` that tells of META: no bytes and one test for jobs without.
 const META: u16 = 1 << 15;
-const _: () = assert!(NAME_BYTES_MAX < META as usize);
+/// The same for a group.
+const GROUP: u16 = 1 << 14;
+const _: () = assert!(NAME_BYTES_MAX < GROUP as usize);
 
 /// Bytes of the length of META in a slot.
 pub const META_LENGTH_BYTES: usize = 2;
+/// Bytes of the number of a group and the length of its name in a slot.
+pub const GROUP_HEAD_BYTES: usize = 6;
+
+/// All that a job has in its slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    pub id: &'a [u8],
+    /// The number and the name of its group.
+    pub group: Option<(u32, &'a [u8])>,
+    pub meta: Meta<'a>,
+    pub body: &'a [u8],
+}
+
+impl<'a> Content<'a> {
+    /// An id and nothing else.
+    pub fn of(id: &'a [u8]) -> Content<'a> {
+        Content { id, group: None, meta: Meta::NONE, body: &[] }
+    }
+
+    /// The name of its group.
+    pub fn group_name(self) -> Option<&'a [u8]> {
+        self.group.map(|(_, name)| name)
+    }
+}
+
+/// Bytes that a group takes in a slot.
+pub fn stored_group_bytes(group: Option<&[u8]>) -> usize {
+    group.map_or(0, |name| GROUP_HEAD_BYTES + name.len())
+}
 
 /// Bytes that META takes in a slot.
 pub fn stored_meta_bytes(meta: Meta<'_>) -> usize {
@@ -113,10 +146,10 @@ impl Job {
     }
 
     pub fn id_bytes(&self) -> usize {
-        usize::from(self.id_length & !META)
+        usize::from(self.id_length & !(META | GROUP))
     }
 
-    /// Bytes of META and body.
+    /// Bytes of group, META and body.
     pub fn rest_bytes(&self) -> usize {
         self.data_bytes() - self.id_bytes()
     }
@@ -125,16 +158,27 @@ impl Job {
         self.id_length & META != 0
     }
 
-    /// Its id, META and body, of all its data.
+    pub fn has_group(&self) -> bool {
+        self.id_length & GROUP != 0
+    }
+
+    /// The parts of all its data.
     #[inline]
-    fn split<'d>(&self, data: &'d [u8]) -> (&'d [u8], Meta<'d>, &'d [u8]) {
-        let (id, rest) = data.split_at(self.id_bytes());
-        if !self.has_meta() {
-            return (id, Meta::NONE, rest);
+    fn split<'d>(&self, data: &'d [u8]) -> Content<'d> {
+        let (id, mut rest) = data.split_at(self.id_bytes());
+        let (mut group, mut meta) = (None, Meta::NONE);
+        if self.has_group() {
+            let (number, behind) = rest.split_first_chunk().expect("a group has a number");
+            let (length, behind) = behind.split_first_chunk().expect("a name has a length");
+            let (name, behind) = behind.split_at(u16::from_le_bytes(*length).into());
+            (group, rest) = (Some((u32::from_le_bytes(*number), name)), behind);
         }
-        let (length, rest) = rest.split_first_chunk().expect("META begins with its length");
-        let (block, body) = rest.split_at(u16::from_le_bytes(*length).into());
-        (id, Meta::trusted(block), body)
+        if self.has_meta() {
+            let (length, behind) = rest.split_first_chunk().expect("META begins with its length");
+            let (block, behind) = behind.split_at(u16::from_le_bytes(*length).into());
+            (meta, rest) = (Meta::trusted(block), behind);
+        }
+        Content { id, group, meta, body: rest }
     }
 }
 
@@ -148,16 +192,8 @@ pub struct Departed {
 }
 
 impl Departed {
-    pub fn id(&self) -> &[u8] {
-        self.job.split(&self.data).0
-    }
-
-    pub fn meta(&self) -> Meta<'_> {
-        self.job.split(&self.data).1
-    }
-
-    pub fn body(&self) -> &[u8] {
-        self.job.split(&self.data).2
+    pub fn content(&self) -> Content<'_> {
+        self.job.split(&self.data)
     }
 }
 
@@ -231,18 +267,28 @@ impl Jobs {
         index
     }
 
-    /// A vacant job with id, META and body, to be [`put`](Jobs::put).
-    pub fn make(&mut self, id: &[u8], meta: Meta<'_>, body: &[u8], policy: PolicyNo) -> Job {
+    /// A vacant job with all of this, to be [`put`](Jobs::put).
+    pub fn make(&mut self, content: Content<'_>, policy: PolicyNo) -> Job {
+        let Content { id, group, meta, body } = content;
         let mut id_length = id.len() as u16;
-        let with_meta;
-        let rest = if meta.is_none() {
-            body
-        } else {
+        let mut together = Vec::new();
+        if let Some((number, name)) = group {
+            id_length |= GROUP;
+            together.extend_from_slice(&number.to_le_bytes());
+            together.extend_from_slice(&(name.len() as u16).to_le_bytes());
+            together.extend_from_slice(name);
+        }
+        if !meta.is_none() {
             id_length |= META;
             let block = meta.block();
-            with_meta = [&(block.len() as u16).to_le_bytes()[..], block, body].concat();
-            &with_meta
-        };
+            together.extend_from_slice(&(block.len() as u16).to_le_bytes());
+            together.extend_from_slice(block);
+        }
+        let mut rest = body;
+        if !together.is_empty() {
+            together.extend_from_slice(body);
+            rest = &together;
+        }
         let length = u32::try_from(id.len() + rest.len()).expect("a body is less than 4 GiB");
         let slot = self.data.put(id, rest);
         Job { slot, length, id_length, link: policy.0, ..Job::default() }
@@ -265,28 +311,34 @@ impl Jobs {
     }
 
     pub fn body(&self, index: JobIndex) -> &[u8] {
-        let job = self.get(index);
-        job.split(self.data.get(job.slot, job.data_bytes())).2
+        self.content(index).body
     }
 
-    /// Bytes of the body; the data is touched only if there is META.
+    pub fn content(&self, index: JobIndex) -> Content<'_> {
+        let job = self.get(index);
+        job.split(self.data.get(job.slot, job.data_bytes()))
+    }
+
+    /// The number of its group; the data is touched only if it has one.
+    #[inline]
+    pub fn group(&self, index: JobIndex) -> u32 {
+        match self.get(index).has_group() {
+            true => self.content(index).group.map_or(NO_GROUP, |(number, _)| number),
+            false => NO_GROUP,
+        }
+    }
+
+    /// Bytes of the body; the data is touched only if there is a group or META.
     pub fn body_bytes(&self, index: JobIndex) -> usize {
         let job = self.get(index);
-        if job.has_meta() { self.body(index).len() } else { job.rest_bytes() }
+        let alone = !job.has_meta() && !job.has_group();
+        if alone { job.rest_bytes() } else { self.body(index).len() }
     }
 
-    /// Bytes of id and body in a reply, and of META if that is shown.
+    /// Bytes of id and body in a reply, and of group and META if those are shown.
     pub fn shown_bytes(&self, index: JobIndex, meta: bool) -> usize {
         let job = self.get(index);
         if meta { job.data_bytes() } else { job.id_bytes() + self.body_bytes(index) }
-    }
-
-    pub fn meta(&self, index: JobIndex) -> Meta<'_> {
-        let job = self.get(index);
-        if !job.has_meta() {
-            return Meta::NONE;
-        }
-        job.split(self.data.get(job.slot, job.data_bytes())).1
     }
 
     /// Whether as many ids are kept as there are jobs and windows.
@@ -484,7 +536,8 @@ mod tests {
         let mut jobs = Jobs::default();
         let mut there: Vec<(JobIndex, u32)> = Vec::new();
         for number in 0..300_000 {
-            let job = jobs.make(b"id", Meta::NONE, &body(number), PolicyNo(0));
+            let content = Content { body: &body(number), ..Content::of(b"id") };
+            let job = jobs.make(content, PolicyNo(0));
             let index = jobs.put(job);
             jobs.get_mut(index).stage = JobStage::Delayed;
             there.push((index, number));
@@ -496,7 +549,8 @@ mod tests {
                 jobs.discard(job);
             } else {
                 let departed = jobs.part_with(job, history);
-                assert_eq!((departed.id(), departed.body().len()), (&b"id"[..], 120));
+                let Content { id, body, .. } = departed.content();
+                assert_eq!((id, body.len()), (&b"id"[..], 120));
             }
         }
         let mut slices = 0;

@@ -7,18 +7,17 @@
 //! the smaller place comes first. Example: places 7 8 9 were leased, 10 11 are in the tail, 8 comes back, -3 was pushed
 //! to the head: the order is -3 8 10 11.
 
+mod line;
+pub(in crate::engine) mod rota;
 mod walk;
 
-use std::collections::BTreeMap;
-
 use crate::engine::model::request::Side;
-use crate::engine::store::jobs::{JobIndex, JobStage, Jobs};
-use crate::wheel::list::{Chunks, List, Place};
-use walk::ReadyWalk;
-
-/// `Job::spot` of a ready job in the tree of those that came back.
-const RETURNED: u32 = 1;
-const _: () = assert!(RETURNED < Place::FIRST);
+use crate::engine::store::jobs::{JobIndex, Jobs};
+use crate::time::Millis;
+use crate::wheel::list::Chunks;
+use line::Line;
+use rota::{Lanes, NO_GROUP, Tiers};
+use walk::Pieces;
 
 /// The least place of those that enter at the tail.
 pub const TAIL_PLACE_MIN: i64 = 1;
@@ -31,107 +30,129 @@ pub fn side_of(left: bool) -> Side {
 /// The ready jobs of one queue.
 #[derive(Default, Debug)]
 pub struct ReadyOrder {
+    /// Those without a group.
     lines: PriorityLines,
+    /// Those of groups; none without any.
+    lanes: Option<Box<Lanes>>,
 }
 
 #[derive(Default, Debug)]
 struct PriorityLines {
     /// A bit per priority that has jobs: the first is found without looking at ten lines.
     occupied: u16,
-    lines: [Option<Box<PriorityLine>>; 10],
-}
-
-/// The jobs of one priority.
-#[derive(Default, Debug)]
-struct PriorityLine {
-    /// Places from 1 on, growing.
-    tail: List,
-    /// Places up to 0, falling: the left end is the last of them.
-    head: List,
-    returned: BTreeMap<i64, JobIndex>,
+    lines: [Option<Box<Line>>; 10],
 }
 
 impl ReadyOrder {
-    /// Puts a job last in its priority; its place is greater than all others, and at least 1.
-    pub fn push_back(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
-        let priority = jobs.get(index).priority;
-        debug_assert!(jobs.get(index).order >= TAIL_PLACE_MIN, "a place of the tail");
-        let line = self.lines.open(priority);
-        line.tail.push_back(chunks, 0, index, |key, place| {
-            jobs.get_mut(key).spot = place.number();
-        });
+    /// Puts a job last in its priority and group; its place is greater than all others, and at least 1.
+    pub fn push_back(
+        &mut self,
+        jobs: &mut Jobs,
+        chunks: &mut Chunks,
+        index: JobIndex,
+        tiers: Tiers,
+    ) {
+        self.open(jobs, chunks, index, tiers).push_back(jobs, chunks, index);
     }
 
-    /// Puts a job first in its priority; its place is smaller than all others, and at most 0.
-    pub fn push_front(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
-        let priority = jobs.get(index).priority;
-        debug_assert!(jobs.get(index).order < TAIL_PLACE_MIN, "a place of the head");
-        let line = self.lines.open(priority);
-        line.head.push_back(chunks, 0, index, |key, place| {
-            jobs.get_mut(key).spot = place.number();
-        });
+    /// Puts a job first in its priority and group; its place is smaller than all others, and at most 0.
+    pub fn push_front(
+        &mut self,
+        jobs: &mut Jobs,
+        chunks: &mut Chunks,
+        index: JobIndex,
+        tiers: Tiers,
+    ) {
+        self.open(jobs, chunks, index, tiers).push_front(jobs, chunks, index);
     }
 
-    pub fn put_back(&mut self, jobs: &mut Jobs, index: JobIndex) {
-        let job = jobs.get_mut(index);
-        job.spot = RETURNED;
-        let earlier = self.lines.open(job.priority).returned.insert(job.order, index);
-        assert!(earlier.is_none(), "two ready jobs at one place");
+    pub fn put_back(
+        &mut self,
+        jobs: &mut Jobs,
+        chunks: &mut Chunks,
+        index: JobIndex,
+        tiers: Tiers,
+    ) {
+        self.open(jobs, chunks, index, tiers).put_back(jobs, index);
     }
 
     pub fn remove(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
-        let job = jobs.get_mut(index);
-        let (priority, order) = (job.priority, job.order);
-        let spot = std::mem::take(&mut job.spot);
-        let line = self.lines.open(priority);
-        match Place::from_number(spot) {
-            Some(place) => {
-                let list = if order < TAIL_PLACE_MIN { &mut line.head } else { &mut line.tail };
-                list.remove(chunks, place, index, |key, place| {
-                    jobs.get_mut(key).spot = place.number();
-                });
-            }
-            None => {
-                let removed = line.returned.remove(&order);
-                assert_eq!(removed, Some(index), "a ready job stands where its spot says");
-            }
+        let (group, priority) = (jobs.group(index), jobs.get(index).priority);
+        let line = self.line_mut(group, priority);
+        line.remove(jobs, chunks, index);
+        if !line.is_empty() {
+            return;
         }
-        if line.tail.is_empty() && line.head.is_empty() && line.returned.is_empty() {
+        if group == NO_GROUP {
             // The line itself stays: 40 bytes, against an allocation per job in a queue that is
             // nearly always empty.
             self.lines.occupied &= !(1 << priority);
+        }
+        let Some(lanes) = &mut self.lanes else { return };
+        lanes.close(chunks, group, priority);
+        if lanes.is_empty() {
+            self.lanes.take().expect("there are lanes").end(chunks);
+        }
+    }
+
+    /// The line that a job is to enter.
+    fn open(
+        &mut self,
+        jobs: &Jobs,
+        chunks: &mut Chunks,
+        index: JobIndex,
+        tiers: Tiers,
+    ) -> &mut Line {
+        let (group, priority) = (jobs.group(index), jobs.get(index).priority);
+        let lines = &mut self.lines;
+        if group != NO_GROUP {
+            let lanes = self.lanes.get_or_insert_with(|| {
+                let mut lanes = Box::new(Lanes::default());
+                for other in (0..10).filter(|other| lines.occupied & (1 << other) != 0) {
+                    lanes.open(chunks, NO_GROUP, other, tiers.rest);
+                }
+                lanes
+            });
+            return lanes.open(chunks, group, priority, tiers.own);
+        }
+        if let Some(lanes) = &mut self.lanes {
+            lanes.open(chunks, NO_GROUP, priority, tiers.rest);
+        }
+        lines.open(priority)
+    }
+
+    /// The line of a ready job.
+    fn line_mut(&mut self, group: u32, priority: u8) -> &mut Line {
+        if group == NO_GROUP {
+            return self.lines.open(priority);
+        }
+        let line = self.lanes.as_mut().and_then(|lanes| lanes.line_mut(group, priority));
+        line.expect("a ready job of a group stands in its lane")
+    }
+
+    fn line(&self, group: u32, priority: u8) -> Option<&Line> {
+        match group {
+            NO_GROUP => self.lines.lines[usize::from(priority)].as_deref(),
+            _ => self.lanes.as_ref()?.line(group, priority),
         }
     }
 
     /// A ready job has got another number, and is kept under that already.
     pub fn rename(&mut self, jobs: &Jobs, chunks: &mut Chunks, index: JobIndex, to: JobIndex) {
-        let job = jobs.get(to);
-        match Place::from_number(job.spot) {
-            Some(place) => chunks.set_key(place, to),
-            None => {
-                let returned = &mut self.lines.open(job.priority).returned;
-                let entry = returned.get_mut(&job.order).filter(|entry| **entry == index);
-                *entry.expect("a ready job stands where its spot says") = to;
-            }
-        }
+        let line = self.line_mut(jobs.group(to), jobs.get(to).priority);
+        line.rename(jobs, chunks, index, to);
     }
 
     /// Moves the chunk of a ready job to a lower block, if that helps to close one.
     pub fn move_below(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
-        let job = jobs.get(index);
-        let Some(place) = Place::from_number(job.spot) else { return };
-        let line = self.lines.open(job.priority);
-        let list = if job.order < TAIL_PLACE_MIN { &mut line.head } else { &mut line.tail };
-        list.move_below(chunks, place, |key, place| jobs.get_mut(key).spot = place.number());
+        let line = self.line_mut(jobs.group(index), jobs.get(index).priority);
+        line.move_below(jobs, chunks, index);
     }
 
     /// Whether a ready job is among those that came back to their old places.
     pub fn has_returned(&self, jobs: &Jobs, index: JobIndex) -> bool {
-        let job = jobs.get(index);
-        let line = self.lines.lines[usize::from(job.priority)].as_ref();
-        job.stage == JobStage::Ready
-            && job.spot == RETURNED
-            && line.is_some_and(|line| line.returned.get(&job.order) == Some(&index))
+        let line = self.line(jobs.group(index), jobs.get(index).priority);
+        line.is_some_and(|line| line.has_returned(jobs, index))
     }
 
     /// Takes all jobs out in one piece, as they stand. O(1).
@@ -139,84 +160,108 @@ impl ReadyOrder {
         std::mem::take(self)
     }
 
+    /// The job at an end. Where groups share it is the next one, and `end` the queue's front.
     pub fn at(&self, end: Side, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
-        match end {
-            Side::Left => {
-                let priority = self.lines.occupied.trailing_zeros() as usize;
-                self.lines.lines.get(priority)?.as_ref()?.first(jobs, chunks)
-            }
-            Side::Right => {
-                let priority = self.lines.occupied.checked_ilog2()? as usize;
-                self.lines.lines[priority].as_ref()?.last(jobs, chunks)
-            }
+        if let Some(lanes) = &self.lanes {
+            let (lane, priority) = lanes.first(end, chunks)?;
+            let plain = || self.lines.lines[usize::from(priority)].as_deref();
+            let line = if lane.group == NO_GROUP { plain()? } else { &lane.line };
+            return line.at(end, jobs, chunks);
         }
+        let priority = match end {
+            Side::Left => self.lines.occupied.trailing_zeros(),
+            Side::Right => self.lines.occupied.checked_ilog2()?,
+        };
+        self.lines.lines.get(priority as usize)?.as_ref()?.at(end, jobs, chunks)
     }
 
-    /// The jobs of each priority of which one became ready first: those that entered first at its
-    /// tail and at its head, and of those that came back the ones that had entered first there.
+    /// The jobs without a group of each priority of which one became ready first, at most forty.
     pub fn earliest<'a>(&'a self, chunks: &'a Chunks) -> impl Iterator<Item = JobIndex> + 'a {
-        self.lines.lines.iter().flatten().flat_map(|line| {
-            let listed = [line.tail.front(chunks), line.head.front(chunks)];
-            let tail = line.returned.range(TAIL_PLACE_MIN..).next();
-            let head = line.returned.range(..TAIL_PLACE_MIN).next_back();
-            let returned = [tail, head].into_iter().flatten().map(|(_, index)| *index);
-            listed.into_iter().flatten().map(|(index, _)| index).chain(returned)
-        })
+        self.lines.lines.iter().flatten().flat_map(|line| line.earliest(chunks))
     }
 
-    /// All jobs, from an end to the other.
+    /// The same of a group.
+    pub fn earliest_of<'a>(
+        &'a self,
+        group: u32,
+        chunks: &'a Chunks,
+    ) -> impl Iterator<Item = JobIndex> + 'a {
+        let lines = (0..10).filter_map(move |priority| self.line(group, priority));
+        lines.flat_map(|line| line.earliest(chunks))
+    }
+
+    /// All jobs. Where groups share, `from` is the queue's front, and `stint` how many jobs a group gives at once.
     pub fn iter<'a>(
         &'a self,
         from: Side,
         jobs: &'a Jobs,
         chunks: &'a Chunks,
-    ) -> impl Iterator<Item = JobIndex> + 'a {
-        ReadyWalk::new(from, &self.lines, jobs, chunks)
+        stint: impl Fn(u32) -> u32 + Copy + 'a,
+    ) -> Box<dyn Iterator<Item = JobIndex> + 'a> {
+        let of = Pieces { jobs, chunks };
+        match &self.lanes {
+            None => Box::new(walk::plain(from, &self.lines, of)),
+            Some(lanes) => Box::new(walk::shared(from, &self.lines, lanes, of, stint)),
+        }
+    }
+
+    /// Whether a ready job has a group.
+    pub fn is_shared(&self) -> bool {
+        self.lanes.is_some()
+    }
+
+    /// The groups of all lanes in their order; some come more than once.
+    pub fn groups<'a>(&'a self, chunks: &'a Chunks) -> impl Iterator<Item = u32> + 'a {
+        let lanes = self.lanes.iter().flat_map(|lanes| (0..10).map(move |at| (lanes, at)));
+        lanes.flat_map(|(lanes, at)| lanes.tiers(at, chunks).flatten().map(|lane| lane.group))
+    }
+
+    /// Lets groups come in the order of their first jobs, given in an order of all jobs.
+    pub fn line_up(&mut self, jobs: &Jobs, chunks: &mut Chunks, order: &[JobIndex]) {
+        if let Some(lanes) = &mut self.lanes {
+            let lane = |index: &JobIndex| (jobs.group(*index), jobs.get(*index).priority);
+            lanes.line_up(chunks, order.iter().map(lane));
+        }
+    }
+
+    /// A job was taken of this group, whose stints are this long.
+    pub fn note_served(&mut self, chunks: &mut Chunks, group: u32, priority: u8, stint: u32) {
+        if let Some(lanes) = &mut self.lanes {
+            lanes.note_served(chunks, group, priority, stint);
+        }
+    }
+
+    /// A group stands in another tier.
+    pub fn set_tier(&mut self, chunks: &mut Chunks, group: u32, tier: u32) {
+        if let Some(lanes) = &mut self.lanes {
+            lanes.set_tier(chunks, group, tier);
+        }
+    }
+
+    /// A job of a group that was due then has become ready, or is not any more.
+    pub fn count_due(&mut self, due: Millis, by: i64) {
+        if let Some(lanes) = &mut self.lanes {
+            lanes.count_due(due, by);
+        }
+    }
+
+    /// The second in which the job of a group was due that was due first.
+    pub fn first_due(&self) -> Option<Millis> {
+        self.lanes.as_ref()?.first_due()
     }
 }
 
 impl PriorityLines {
-    fn open(&mut self, priority: u8) -> &mut PriorityLine {
+    fn open(&mut self, priority: u8) -> &mut Line {
         self.occupied |= 1 << priority;
         self.lines[usize::from(priority)].get_or_insert_default()
     }
 }
 
-impl PriorityLine {
-    fn first(&self, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
-        let listed = self.head.back(chunks).or_else(|| self.tail.front(chunks));
-        let returned = self.returned.first_key_value();
-        nearer(Side::Left, listed.map(|(index, _)| index), returned, jobs)
-    }
-
-    fn last(&self, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
-        let listed = self.tail.back(chunks).or_else(|| self.head.front(chunks));
-        let returned = self.returned.last_key_value();
-        nearer(Side::Right, listed.map(|(index, _)| index), returned, jobs)
-    }
-}
-
-/// Which of two comes first from an end.
-fn nearer(
-    end: Side,
-    listed: Option<JobIndex>,
-    returned: Option<(&i64, &JobIndex)>,
-    jobs: &Jobs,
-) -> Option<JobIndex> {
-    let Some((place, returned)) = returned else { return listed };
-    let Some(listed) = listed else { return Some(*returned) };
-    let place_listed = jobs.get(listed).order;
-    let is_returned = match end {
-        Side::Left => *place < place_listed,
-        Side::Right => *place > place_listed,
-    };
-    Some(if is_returned { *returned } else { listed })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::model::meta::Meta;
+    use crate::engine::store::jobs::Content;
     use crate::ids::PolicyNo;
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
@@ -247,7 +292,7 @@ mod tests {
         }
 
         fn push(&mut self, priority: u8, side: Side) {
-            let mut job = self.jobs.make(b"", Meta::NONE, b"", PolicyNo(0));
+            let mut job = self.jobs.make(Content::of(b""), PolicyNo(0));
             job.priority = priority;
             match side {
                 Side::Left => self.first -= 1,
@@ -255,9 +300,10 @@ mod tests {
             }
             job.order = if side == Side::Left { self.first } else { self.last };
             let index = self.jobs.put(job);
+            let (jobs, chunks) = (&mut self.jobs, &mut self.chunks);
             match side {
-                Side::Left => self.order.push_front(&mut self.jobs, &mut self.chunks, index),
-                Side::Right => self.order.push_back(&mut self.jobs, &mut self.chunks, index),
+                Side::Left => self.order.push_front(jobs, chunks, index, Tiers::default()),
+                Side::Right => self.order.push_back(jobs, chunks, index, Tiers::default()),
             }
             self.note(index);
         }
@@ -270,7 +316,8 @@ mod tests {
 
         fn put_back(&mut self, at: usize) {
             let index = self.out.swap_remove(at);
-            self.order.put_back(&mut self.jobs, index);
+            let (jobs, chunks) = (&mut self.jobs, &mut self.chunks);
+            self.order.put_back(jobs, chunks, index, Tiers::default());
             self.note(index);
         }
 
@@ -289,8 +336,9 @@ mod tests {
         fn check(&self) {
             let sorted: Vec<JobIndex> = self.sorted.iter().map(|job| job.2).collect();
             let (jobs, chunks) = (&self.jobs, &self.chunks);
-            assert!(self.order.iter(Side::Left, jobs, chunks).eq(sorted.iter().copied()));
-            assert!(self.order.iter(Side::Right, jobs, chunks).eq(sorted.iter().rev().copied()));
+            let all = |from| self.order.iter(from, jobs, chunks, |_| 1);
+            assert!(all(Side::Left).eq(sorted.iter().copied()));
+            assert!(all(Side::Right).eq(sorted.iter().rev().copied()));
             assert_eq!(self.order.at(Side::Left, jobs, chunks), sorted.first().copied());
             assert_eq!(self.order.at(Side::Right, jobs, chunks), sorted.last().copied());
         }

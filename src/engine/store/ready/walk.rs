@@ -1,22 +1,31 @@
 //! Going through ready jobs from one end.
 //!
-//! The next job of a priority is the nearer of two: the next of its lists, and the next of its tree. Without a tree no
+//! The next job of a line is the nearer of two: the next of its lists, and the next of its tree. Without a tree no
 //! job is read on the way, so that a hundred thousand are skipped in some 0.2 ms.
+//!
+//! Where groups share, jobs come in the order in which they would be taken if each were acknowledged at once: stint by
+//! stint, tier by tier.
 
-use std::collections::btree_map;
+use std::collections::{VecDeque, btree_map};
 
 use crate::engine::model::request::Side;
 use crate::engine::store::jobs::{JobIndex, Jobs};
-use crate::engine::store::ready::{PriorityLines, nearer};
+use crate::engine::store::ready::PriorityLines;
+use crate::engine::store::ready::line::{Line, nearer};
+use crate::engine::store::ready::rota::{Lane, Lanes, NO_GROUP};
 use crate::wheel::list::{Chunks, Place};
 
-pub(super) struct ReadyWalk<'o> {
+/// Jobs in memory.
+#[derive(Clone, Copy)]
+pub struct Pieces<'o> {
+    pub jobs: &'o Jobs,
+    pub chunks: &'o Chunks,
+}
+
+/// Goes through one line.
+pub(super) struct LineWalk<'o> {
     from: Side,
-    lines: &'o PriorityLines,
-    jobs: &'o Jobs,
-    chunks: &'o Chunks,
-    /// A bit for each priority that it has not come to.
-    ahead: u16,
+    of: Pieces<'o>,
     /// The next of the list it goes through, and whether that is gone through from its front.
     listed: Option<(JobIndex, Place)>,
     on: bool,
@@ -27,30 +36,19 @@ pub(super) struct ReadyWalk<'o> {
     came: Option<(&'o i64, &'o JobIndex)>,
 }
 
-impl<'o> ReadyWalk<'o> {
-    pub fn new(
-        from: Side,
-        lines: &'o PriorityLines,
-        jobs: &'o Jobs,
-        chunks: &'o Chunks,
-    ) -> ReadyWalk<'o> {
-        let (listed, other, came) = (None, None, None);
-        let (ahead, on, returned) = (lines.occupied, true, btree_map::Iter::default());
-        ReadyWalk { from, lines, jobs, chunks, ahead, listed, on, other, returned, came }
-    }
-
-    fn enter(&mut self, priority: u32) {
-        self.ahead &= !(1 << priority);
-        let Some(line) = &self.lines.lines[priority as usize] else { return };
+impl<'o> LineWalk<'o> {
+    fn new(from: Side, line: &'o Line, of: Pieces<'o>) -> LineWalk<'o> {
         let (head, tail) = (line.head, line.tail);
         // Places of a head fall: its left end is its back.
-        (self.listed, self.other, self.on) = match self.from {
-            Side::Left => (head.back(self.chunks), tail.front(self.chunks), false),
-            Side::Right => (tail.back(self.chunks), head.front(self.chunks), false),
+        let (listed, other) = match from {
+            Side::Left => (head.back(of.chunks), tail.front(of.chunks)),
+            Side::Right => (tail.back(of.chunks), head.front(of.chunks)),
         };
-        self.returned = line.returned.iter();
-        self.came = self.next_returned();
-        self.turn_to_other();
+        let (on, returned, came) = (false, line.returned.iter(), None);
+        let mut walk = LineWalk { from, of, listed, on, other, returned, came };
+        walk.came = walk.next_returned();
+        walk.turn_to_other();
+        walk
     }
 
     fn turn_to_other(&mut self) {
@@ -67,29 +65,101 @@ impl<'o> ReadyWalk<'o> {
     }
 }
 
-impl Iterator for ReadyWalk<'_> {
+impl Iterator for LineWalk<'_> {
     type Item = JobIndex;
 
     fn next(&mut self) -> Option<JobIndex> {
-        while self.listed.is_none() && self.came.is_none() {
-            if self.ahead == 0 {
-                return None;
-            }
-            self.enter(match self.from {
-                Side::Left => self.ahead.trailing_zeros(),
-                Side::Right => self.ahead.ilog2(),
-            });
-        }
         let listed = self.listed.map(|(index, _)| index);
-        let next = nearer(self.from, listed, self.came, self.jobs);
+        let next = nearer(self.from, listed, self.came, self.of.jobs)?;
         match self.listed {
-            Some((index, place)) if next == Some(index) => {
-                let (on, chunks) = (self.on, self.chunks);
+            Some((index, place)) if next == index => {
+                let (on, chunks) = (self.on, self.of.chunks);
                 self.listed = if on { chunks.next(place) } else { chunks.prev(place) };
                 self.turn_to_other();
             }
             _ => self.came = self.next_returned(),
         }
-        next
+        Some(next)
+    }
+}
+
+/// The priorities of which a bit is set, from one end to the other.
+fn priorities(from: Side, mut occupied: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = match from {
+            Side::Left => occupied.trailing_zeros(),
+            Side::Right => occupied.checked_ilog2()?,
+        };
+        occupied &= !(1u16.checked_shl(next)?);
+        Some(next as usize)
+    })
+}
+
+/// The jobs of a queue of which none has a group.
+pub(super) fn plain<'o>(
+    from: Side,
+    lines: &'o PriorityLines,
+    of: Pieces<'o>,
+) -> impl Iterator<Item = JobIndex> + 'o {
+    let lines = priorities(from, lines.occupied).filter_map(|at| lines.lines[at].as_deref());
+    lines.flat_map(move |line| LineWalk::new(from, line, of))
+}
+
+/// The jobs of a queue from its front, with groups that have stints of so many.
+pub(super) fn shared<'o>(
+    from: Side,
+    lines: &'o PriorityLines,
+    lanes: &'o Lanes,
+    of: Pieces<'o>,
+    stint: impl Fn(u32) -> u32 + Copy + 'o,
+) -> impl Iterator<Item = JobIndex> + 'o {
+    priorities(from, lanes.occupied()).flat_map(move |priority| {
+        lanes.tiers(priority, of.chunks).flat_map(move |waiting| {
+            let line = move |lane: &'o Lane| match lane.group {
+                NO_GROUP => lines.lines[priority].as_deref().unwrap_or(&lane.line),
+                _ => &lane.line,
+            };
+            let waiting = waiting.map(move |lane| Stint {
+                jobs: LineWalk::new(from, line(lane), of),
+                length: stint(lane.group),
+                left: stint(lane.group).saturating_sub(lane.given).max(1),
+            });
+            TierWalk { waiting, gone: VecDeque::new(), current: None }
+        })
+    })
+}
+
+struct Stint<'o> {
+    jobs: LineWalk<'o>,
+    /// Jobs of a whole one, and of this one.
+    length: u32,
+    left: u32,
+}
+
+/// Goes through the lanes of a tier, stint by stint.
+struct TierWalk<'o, W> {
+    /// Lanes that have not come yet.
+    waiting: W,
+    /// Those at the end, behind them.
+    gone: VecDeque<Stint<'o>>,
+    current: Option<Stint<'o>>,
+}
+
+impl<'o, W: Iterator<Item = Stint<'o>>> Iterator for TierWalk<'o, W> {
+    type Item = JobIndex;
+
+    fn next(&mut self) -> Option<JobIndex> {
+        loop {
+            let next = || self.waiting.next().or_else(|| self.gone.pop_front());
+            let mut stint = self.current.take().or_else(next)?;
+            let Some(job) = stint.jobs.next() else { continue };
+            stint.left -= 1;
+            if stint.left > 0 {
+                self.current = Some(stint);
+            } else {
+                self.gone.push_back(Stint { left: stint.length, ..stint });
+            }
+            return Some(job);
+        }
     }
 }

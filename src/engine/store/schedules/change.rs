@@ -187,9 +187,11 @@ impl Store {
         let schedule = self.schedule(queue, number);
         let id = schedule.id_at(made.at);
         // Copied out: the job's data is in slots of its size.
-        let (body, meta) = (schedule.body.clone(), schedule.definition.terms().meta.clone());
+        let (body, terms) = (schedule.body.clone(), schedule.definition.terms());
+        let (group, meta) = (terms.group.clone(), terms.meta.clone());
         let how = (made.policy, made.priority, located.hash);
-        let index = self.enter_job(queue, (&id, meta.get(), &body), how, now);
+        let content = self.content(queue, &id, group.get(), meta.get(), &body);
+        let index = self.enter_job(queue, content, how, now);
         self.queue_mut(queue).generated_form |= id.len() == token::ID_BYTES;
         self.make_ready(queue, index, made.enters, made.due, now);
         // Only those stay known that are open by now.

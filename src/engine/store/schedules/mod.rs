@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::schedule::{Coming, Definition, Outcomes, Rule};
-use crate::engine::store::jobs::stored_meta_bytes;
+use crate::engine::store::jobs::{stored_group_bytes, stored_meta_bytes};
 use crate::engine::store::memory::allocated_bytes;
 use crate::engine::store::queue::NEVER;
 use crate::ids::ScheduleNo;
@@ -172,7 +172,9 @@ impl Schedule {
 
     /// Bytes of META and body of each job.
     pub fn data_bytes(&self) -> usize {
-        stored_meta_bytes(self.definition.meta()) + self.body.len()
+        let terms = self.definition.terms();
+        let beside = stored_group_bytes(terms.group.get()) + stored_meta_bytes(terms.meta.get());
+        beside + self.body.len()
     }
 
     fn come_due(&mut self, nominal: Millis, offset_s: i32, next: Option<Coming>) {

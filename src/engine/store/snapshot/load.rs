@@ -10,23 +10,25 @@
 use std::mem;
 
 use crate::engine::model::fact::{FactReader, Malformed};
+use crate::engine::model::group::GroupSettings;
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::Leading;
-use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
+use crate::engine::model::request::{JobState, Side};
 use crate::engine::model::schedule::Outcomes;
 use crate::engine::model::settings::Settings;
 use crate::engine::store::jobs::hash::wide;
-use crate::engine::store::jobs::{Job, JobIndex, JobStage, Jobs};
+use crate::engine::store::jobs::{Content, Job, JobIndex, JobStage, Jobs};
 use crate::engine::store::memory::{Footprint, Footprints};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::TAIL_PLACE_MIN;
+use crate::engine::store::ready::rota::NO_GROUP;
 use crate::engine::store::schedules::Schedule;
 use crate::engine::store::snapshot::record;
 use crate::engine::store::snapshot::record::{Image, ImageCounts, JobImage, QueueImage, QueueMore};
 use crate::engine::store::{Store, place_of};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo};
-use crate::limits::{NAME_BYTES_MAX, PRIORITY_MAX, RATE_MAX};
+use crate::limits::{GROUPS_SET_MAX, NAME_BYTES_MAX, PRIORITY_MAX, RATE_MAX};
 use crate::time::{Micros, Millis};
 use crate::wheel::{Timers, Wheel};
 
@@ -150,6 +152,7 @@ impl Loader {
             Image::Policy { number, policy } => self.policy(number, policy),
             Image::Queue(image) => self.queue(*image),
             Image::QueueMore(image) => self.queue_more(*image),
+            Image::Group { queue, name, settings } => self.group(queue, name, settings),
             Image::Job(image) => self.job(image),
             Image::Window { queue, id, policy, end } => self.window(queue, id, policy, end),
             Image::Schedule { queue, schedule } => self.schedule(queue, *schedule),
@@ -215,6 +218,19 @@ impl Loader {
         when(record::more_bytes(store.queue(number)) > 0)
     }
 
+    fn group(&mut self, queue: QueueNo, name: &[u8], settings: GroupSettings) -> Fits {
+        // It comes right after its queue, so none of the queue's jobs has been read.
+        self.standings.last().filter(|last| last.queue == queue)?;
+        let store = &mut self.store;
+        when(store.queue(queue).table.len() == 0 && store.find_group(queue, name).is_none())?;
+        let set = store.queue(queue).groups.as_ref().map_or(0, |groups| groups.set().len());
+        when(!settings.is_empty() && set < GROUPS_SET_MAX)?;
+        store.restoring(queue, |store| {
+            store.set_group(queue, name, settings);
+            Some(())
+        })
+    }
+
     fn schedule(&mut self, queue: QueueNo, schedule: Schedule) -> Fits {
         when(
             (1..=NAME_BYTES_MAX).contains(&schedule.name.len()) && schedule.number.0 <= COUNTED_MAX,
@@ -259,7 +275,9 @@ impl Loader {
         let JobImage { queue, stage, timer, order, .. } = image;
         let store = &mut self.store;
         let ttl_ms = store.policies.find(image.policy)?.ttl_ms;
-        let mut job = store.jobs.make(image.id, image.meta, image.body, image.policy);
+        let content = store.content(queue, image.id, image.group, image.meta, image.body);
+        let mut job = store.jobs.make(content, image.policy);
+        store.note_largest(queue, &job);
         (job.priority, job.added, job.order, job.stage) =
             (image.priority, image.added, order, stage);
         let index = store.enter(queue, image.id, job)?;
@@ -308,7 +326,7 @@ impl Loader {
         let store = &mut self.store;
         store.policies.find(policy)?;
         when(id.len() <= usize::from(u16::MAX))?;
-        let mut job = store.jobs.make(id, Meta::NONE, &[], policy);
+        let mut job = store.jobs.make(Content::of(id), policy);
         job.stage = JobStage::Window;
         let index = store.enter(queue, id, job)?;
         self.counts.jobs += 1;
@@ -370,8 +388,12 @@ impl LoadedQueue {
             list.sort_unstable();
         }
         self.check_places(&store.jobs)?;
+        let lists = [&self.delayed, &self.ready, &self.leased, &self.dead];
+        let counts = lists.map(|list| list.len() as u64);
+        when(store.queue(self.queue).totals.delivered >= self.leased.len() as u64)?;
+        store.restore_counts(self.queue, counts);
+        self.count_in_groups(store);
         let (queue, jobs, timers, chunks) = store.parts(self.queue);
-        when(queue.totals.delivered >= self.leased.len() as u64)?;
         let wheels = [&mut queue.delayed, &mut queue.leases, &mut queue.ends];
         for (wheel, earliest) in wheels.into_iter().zip(self.earliest) {
             pass_to(wheel, timers, earliest);
@@ -384,10 +406,12 @@ impl LoadedQueue {
         }
         let tail = self.ready.partition_point(|(place, _)| *place < TAIL_PLACE_MIN);
         for (_, index) in self.ready[..tail].iter().rev() {
-            queue.ready.push_front(jobs, chunks, *index);
+            let tiers = queue.tiers(jobs.group(*index));
+            queue.ready.push_front(jobs, chunks, *index, tiers);
         }
         for (_, index) in &self.ready[tail..] {
-            queue.ready.push_back(jobs, chunks, *index);
+            let tiers = queue.tiers(jobs.group(*index));
+            queue.ready.push_back(jobs, chunks, *index, tiers);
         }
         for (_, index) in &self.dead {
             queue.dead.push_back(chunks, 0, *index, |key, place| {
@@ -398,11 +422,44 @@ impl LoadedQueue {
             queue.ends.insert(timers, *index, *end);
         }
         (queue.windows, queue.footprints) = (self.windows, self.footprints);
-        let lists = [&self.delayed, &self.ready, &self.leased, &self.dead];
-        let counts = lists.map(|list| list.len() as u64);
-        store.restore_counts(self.queue, counts);
         store.count_bytes(self.queue, self.footprint);
+        self.share(store);
         Some(())
+    }
+
+    /// Counts the jobs of groups, so that each group stands in its tier before its ready jobs come.
+    fn count_in_groups(&self, store: &mut Store) {
+        if store.queue(self.queue).groups.is_none() {
+            return;
+        }
+        let lists = [&self.delayed, &self.ready, &self.leased, &self.dead];
+        for (state, list) in JobState::ALL.into_iter().zip(lists) {
+            for (_, index) in list {
+                store.count_in_group(self.queue, state, *index, 1);
+            }
+        }
+        // Of those without a group some may be leased.
+        store.retier(self.queue, NO_GROUP);
+    }
+
+    /// Groups come in the order of their first places, seen from where jobs are taken.
+    fn share(&self, store: &mut Store) {
+        let (queue, jobs, _, chunks) = store.parts(self.queue);
+        if !queue.ready.is_shared() {
+            return;
+        }
+        let from_right = queue.next_side() == Side::Right;
+        let indices = self.ready.iter().map(|(_, index)| *index);
+        let order: Vec<JobIndex> =
+            if from_right { indices.rev().collect() } else { indices.collect() };
+        queue.ready.line_up(jobs, chunks, &order);
+        for index in order {
+            let due = store.due(index);
+            let (queue, jobs, ..) = store.parts(self.queue);
+            if jobs.group(index) != NO_GROUP {
+                queue.ready.count_due(due, 1);
+            }
+        }
     }
 
     /// No two ready or leased jobs have the same place.

@@ -251,7 +251,7 @@ impl Store {
             _ => self.timers.due(index),
         };
         let jobs = &self.jobs;
-        let (job, data) = (jobs.get(index), (jobs.id(index), jobs.meta(index), jobs.body(index)));
+        let (job, data) = (jobs.get(index), jobs.content(index));
         let of = (job, policy, jobs.history(index));
         let from = self.bases.output.len();
         record::write_job(&mut self.bases.output, queue, of, timer, data);

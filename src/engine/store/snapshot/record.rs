@@ -5,6 +5,7 @@
 //! delivered.
 
 use crate::engine::model::fact::{ByteCount, FactReader, Malformed, Sink, Writer};
+use crate::engine::model::group::GroupSettings;
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
@@ -13,7 +14,9 @@ use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::schedule::Outcomes;
 use crate::engine::model::stats::Totals;
-use crate::engine::store::jobs::{History, Job, JobStage, META_LENGTH_BYTES};
+use crate::engine::store::jobs::{
+    Content, GROUP_HEAD_BYTES, History, Job, JobStage, META_LENGTH_BYTES,
+};
 use crate::engine::store::queue::Queue;
 pub use crate::engine::store::schedules::{Schedule, occurrence_id};
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo};
@@ -31,8 +34,10 @@ const LEADING: u8 = 8;
 const SCHEDULE: u8 = 9;
 const SCHEDULE_TOTALS: u8 = 10;
 const SCHEDULES: u8 = 11;
-// Before META and the job or the schedule that has it.
+// Before a group or META, in this order, and the job or the schedule that has it.
 const WITH_META: u8 = 12;
+const WITH_GROUP: u8 = 13;
+const GROUP: u8 = 14;
 
 // The stage of a job is in the low bits of its flags.
 const STAGES: u8 = 7;
@@ -55,11 +60,12 @@ pub fn frame_bytes(leading: &Leading, counts: ImageCounts) -> u64 {
 /// Bytes of a job's or window's image.
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
     let beside = ByteCount::of(|out| {
-        write_job(out, QueueNo(0), (job, PolicyNo(0), history), Millis(0), (&[], Meta::NONE, &[]));
+        write_job(out, QueueNo(0), (job, PolicyNo(0), history), Millis(0), Content::of(&[]));
     });
-    // In its slot META has a shorter length before it.
-    let shorter = if job.has_meta() { META_LENGTH_BYTES } else { 0 };
-    beside + (job.data_bytes() - shorter) as u64
+    // In their slot group and META have other lengths before them.
+    let meta = if job.has_meta() { META_LENGTH_BYTES } else { 0 };
+    let group = if job.has_group() { GROUP_HEAD_BYTES } else { 0 };
+    beside + (job.data_bytes() - meta - group) as u64
 }
 
 /// Bytes that a history adds to the image of a job, without the text of an error.
@@ -80,6 +86,10 @@ pub fn queue_bytes(queue: &Queue) -> u64 {
 /// initial value.
 pub fn more_bytes(queue: &Queue) -> u64 {
     ByteCount::of(|out| write_more(out, queue))
+}
+
+pub fn group_bytes(name: &[u8], settings: GroupSettings) -> u64 {
+    ByteCount::of(|out| write_group(out, QueueNo(0), name, settings))
 }
 
 pub fn schedule_bytes(schedule: &Schedule) -> u64 {
@@ -128,6 +138,14 @@ pub fn write_policy(out: &mut impl Sink, number: PolicyNo, policy: &Policy) {
 pub fn write_queue(out: &mut Vec<u8>, queue: &Queue) {
     write_counted(out, queue);
     write_more(out, queue);
+    for (name, settings) in queue.groups.iter().flat_map(|groups| groups.set()) {
+        write_group(out, queue.number, name, settings);
+    }
+}
+
+/// What is set for a group.
+fn write_group(out: &mut impl Sink, queue: QueueNo, name: &[u8], settings: GroupSettings) {
+    Writer(out).head(GROUP, queue).bytes(name).group_settings(settings);
 }
 
 fn write_more(out: &mut impl Sink, queue: &Queue) {
@@ -168,15 +186,19 @@ fn write_counted(out: &mut impl Sink, queue: &Queue) {
     w.u64(lateness.max());
 }
 
-/// Appends a job with its id, META and body: `timer` is what its timer says, or its due time if it is ready.
+/// Appends a job with all that it has: `timer` is what its timer says, or its due time if it is ready.
 pub fn write_job(
     out: &mut impl Sink,
     queue: QueueNo,
     (job, policy, history): (&Job, PolicyNo, Option<&History>),
     timer: Millis,
-    (id, meta, body): (&[u8], Meta<'_>, &[u8]),
+    content: Content<'_>,
 ) {
+    let Content { id, meta, body, .. } = content;
     let w = &mut Writer(&mut *out);
+    if job.has_group() {
+        w.u8(WITH_GROUP).bytes(content.group_name().unwrap_or_default());
+    }
     if job.has_meta() {
         w.u8(WITH_META).bytes(meta.block());
     }
@@ -198,6 +220,9 @@ pub fn write_job(
 
 pub fn write_schedule(out: &mut impl Sink, queue: QueueNo, schedule: &Schedule) {
     let w = &mut Writer(out);
+    if let Some(name) = schedule.definition.group() {
+        w.u8(WITH_GROUP).bytes(name);
+    }
     let meta = schedule.definition.meta();
     if !meta.is_none() {
         w.u8(WITH_META).bytes(meta.block());
@@ -234,6 +259,12 @@ pub enum Image<'a> {
         policy: Policy,
     },
     Queue(Box<QueueImage<'a>>),
+    /// What is set for a group of the previous queue.
+    Group {
+        queue: QueueNo,
+        name: &'a [u8],
+        settings: GroupSettings,
+    },
     /// The previous queue's data other than its jobs, if it does not have its initial values.
     QueueMore(Box<QueueMore>),
     Job(JobImage<'a>),
@@ -297,6 +328,7 @@ pub struct JobImage<'a> {
     pub timer: Millis,
     pub order: i64,
     pub id: &'a [u8],
+    pub group: Option<&'a [u8]>,
     pub meta: Meta<'a>,
     pub body: &'a [u8],
     pub history: Option<History>,
@@ -304,20 +336,25 @@ pub struct JobImage<'a> {
 
 impl<'a> Image<'a> {
     pub fn read(r: &mut FactReader<'a>) -> Result<Image<'a>, Malformed> {
-        match r.u8()? {
-            WITH_META => {
-                let meta = r.meta()?;
-                let tag = r.u8()?;
-                let mut image = Image::read_tagged(tag, r)?;
-                match &mut image {
-                    Image::Job(job) => job.meta = meta,
-                    Image::Schedule { schedule, .. } => schedule.definition.set_meta(meta),
-                    _ => return Err(r.malformed()),
-                }
-                Ok(image)
-            }
-            tag => Image::read_tagged(tag, r),
+        let (mut tag, mut group, mut meta) = (r.u8()?, None, None);
+        if tag == WITH_GROUP {
+            (group, tag) = (Some(r.group()?), r.u8()?);
         }
+        if tag == WITH_META {
+            (meta, tag) = (Some(r.meta()?), r.u8()?);
+        }
+        let mut image = Image::read_tagged(tag, r)?;
+        match &mut image {
+            _ if group.is_none() && meta.is_none() => {}
+            Image::Job(job) => (job.group, job.meta) = (group, meta.unwrap_or_default()),
+            Image::Schedule { schedule, .. } => {
+                let definition = &mut schedule.definition;
+                group.into_iter().for_each(|name| definition.set_group(name));
+                meta.into_iter().for_each(|meta| definition.set_meta(meta));
+            }
+            _ => return Err(r.malformed()),
+        }
+        Ok(image)
     }
 
     fn read_tagged(tag: u8, r: &mut FactReader<'a>) -> Result<Image<'a>, Malformed> {
@@ -329,6 +366,10 @@ impl<'a> Image<'a> {
                 let (number, settings) = (QueueNo(r.u32()?), r.settings()?);
                 let (pauses, first_place) = (r.pauses()?, r.u64()? as i64);
                 Image::QueueMore(Box::new(QueueMore { number, settings, pauses, first_place }))
+            }
+            GROUP => {
+                let (queue, name, settings) = (QueueNo(r.u32()?), r.group()?, r.group_settings()?);
+                Image::Group { queue, name, settings }
             }
             JOB => Image::Job(read_job(r)?),
             WINDOW => {
@@ -423,7 +464,7 @@ fn read_queue<'a>(r: &mut FactReader<'a>) -> Result<QueueImage<'a>, Malformed> {
 fn read_job<'a>(r: &mut FactReader<'a>) -> Result<JobImage<'a>, Malformed> {
     let (queue, flags, priority) = (QueueNo(r.u32()?), r.u8()?, r.u8()?);
     let (policy, added, timer) = (PolicyNo(r.u32()?), r.millis()?, r.millis()?);
-    let (order, id, body) = (r.u64()? as i64, r.bytes()?, r.bytes()?);
+    let (order, data) = (r.u64()? as i64, (r.bytes()?, r.bytes()?));
     let stages = [JobStage::Delayed, JobStage::Ready, JobStage::Leased, JobStage::Dead];
     let stage = stages.into_iter().find(|stage| *stage as u8 == flags & STAGES);
     let Some(stage) = stage.filter(|_| flags & !(STAGES | HAS_HISTORY | BOUND | HAS_ERROR) == 0)
@@ -437,8 +478,22 @@ fn read_job<'a>(r: &mut FactReader<'a>) -> Result<JobImage<'a>, Malformed> {
     } else {
         None
     };
-    let meta = Meta::NONE;
-    Ok(JobImage { queue, stage, priority, policy, added, timer, order, id, meta, body, history })
+    let (group, meta) = (None, Meta::NONE);
+    let (id, body) = data;
+    Ok(JobImage {
+        queue,
+        stage,
+        priority,
+        policy,
+        added,
+        timer,
+        order,
+        id,
+        group,
+        meta,
+        body,
+        history,
+    })
 }
 
 fn read_history(r: &mut FactReader<'_>, flags: u8) -> Result<History, Malformed> {

@@ -3,6 +3,8 @@
 use super::DumpNames;
 use super::value::FieldValue;
 use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped};
+use crate::engine::model::group::GroupSettings;
+use crate::engine::model::later::Later;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
@@ -65,13 +67,25 @@ impl<'a> DumpFields<'a> {
             Fact::PolicyBound { number, ref policy } => self.policy(number, policy),
             Fact::PolicyForgotten { number } => self.put("policy", number),
             Fact::Flushed { db } => put!(self; db),
-            Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, meta } => {
+            Fact::Added {
+                queue,
+                id,
+                policy,
+                priority,
+                absolute,
+                ready,
+                left,
+                due,
+                body,
+                group,
+                meta,
+            } => {
                 let made = matches!(id, FactId::Made(_));
                 let id = match id {
                     FactId::Given(id) => FieldValue::Bytes(id),
                     FactId::Made(number) => FieldValue::Owned(token::written(number).into()),
                 };
-                put!(self.queue(queue); id, made, policy, priority, absolute, ready, left, due, body).meta(meta)
+                put!(self.queue(queue); id, made, policy, priority, absolute, ready, left, due, body).beside(group, meta)
             }
             Fact::Due { queue, place, count, left } => put!(self.queue(queue); place, count, left),
             Fact::Leased { queue, id, token, lease_end, bound, on_time } => {
@@ -111,6 +125,9 @@ impl<'a> DumpFields<'a> {
             | Fact::Dropped { queue, id }
             | Fact::WindowOver { queue, id } => self.job(queue, id),
             Fact::Configured { queue, ref settings } => self.queue(queue).settings(settings),
+            Fact::GroupSet { queue, group, settings } => {
+                self.queue(queue).group_settings(group, settings)
+            }
             Fact::Paused { queue, pauses } => self.queue(queue).pauses(pauses),
             Fact::At { .. } | Fact::StallOver => self,
             Fact::Led { term, node, stall_from, stall_to, level } => {
@@ -141,6 +158,9 @@ impl<'a> DumpFields<'a> {
             Image::QueueMore(ref more) => {
                 self.text("image", "queue_more").queue(more.number).settings(&more.settings);
                 self.pauses(more.pauses).put("first_place", more.first_place)
+            }
+            Image::Group { queue, name, settings } => {
+                self.text("image", "group").queue(queue).group_settings(name, settings)
             }
             Image::Job(ref image) => self.text("image", "job").job_image(image),
             Image::Window { queue, id, policy, end } => {
@@ -195,6 +215,12 @@ impl<'a> DumpFields<'a> {
         self.put("settings", FieldValue::Fields(set))
     }
 
+    fn group_settings(&mut self, name: &[u8], settings: GroupSettings) -> &mut Self {
+        let group_weight = Later(settings.weight);
+        self.put("group", FieldValue::Owned(name.into()));
+        self.settings(&QueueSettings { group_weight, ..QueueSettings::default() })
+    }
+
     fn pauses(&mut self, pauses: Pauses) -> &mut Self {
         self.put("in", pauses.into).put("out", pauses.out)
     }
@@ -211,18 +237,21 @@ impl<'a> DumpFields<'a> {
     }
 
     fn popped(&mut self, queue: QueueNo, image: Popped<'a>) -> &mut Self {
-        let Popped { id, body, meta, policy, priority, added, due, place, history, error } = image;
+        let Popped { id, body, policy, priority, added, due, place, history, error, .. } = image;
         let counts = ["attempt", "deliveries", "nacks", "timeouts", "lost", "unanswered"];
         let history = history.map(|history| {
             let counted = counts.into_iter().zip(history);
             FieldValue::Fields(counted.map(|(name, count)| (name, count.into())).collect())
         });
         put!(self.job(queue, id); policy, priority, added, due, place, history, error, body);
-        self.meta(meta)
+        self.beside(image.group, image.meta)
     }
 
-    /// Puts META, if there is any: names and values by turns.
-    pub(super) fn meta(&mut self, meta: Meta<'_>) -> &mut Self {
+    /// Puts group and META, if there are any; of META names and values by turns.
+    pub(super) fn beside(&mut self, group: Option<&[u8]>, meta: Meta<'_>) -> &mut Self {
+        if let Some(name) = group {
+            self.put("group", FieldValue::Owned(name.into()));
+        }
         if meta.is_none() {
             return self;
         }
@@ -274,7 +303,7 @@ impl<'a> DumpFields<'a> {
             fields.push(("error", history.error.clone().into()));
             FieldValue::Fields(fields)
         });
-        put!(self; order, history, body).meta(image.meta)
+        put!(self; order, history, body).beside(image.group, image.meta)
     }
 }
 

@@ -74,12 +74,14 @@ impl<'a> DumpFields<'a> {
             grace_ms,
             overlap,
             ref options,
+            ref group,
             ref meta,
         } = definition.terms();
         let until = Some(until).filter(|until| *until != ENDLESS);
         put!(self.put("from", FieldValue::at_or_none(from)); until, runs, catchup, spread_ms, grace_ms);
         self.text("overlap", overlap.word());
-        self.put("options", FieldValue::Fields(options_of(options.clone()))).meta(meta.get())
+        self.put("options", FieldValue::Fields(options_of(options.clone())))
+            .beside(group.get(), meta.get())
     }
 
     fn coming(&mut self, next: Option<Coming>) -> &mut Self {

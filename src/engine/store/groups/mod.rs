@@ -1,0 +1,264 @@
+//! The groups of a queue: their jobs by state, and what is set for them.
+//!
+//! A job knows the number of its group, which holds as long as the job is in memory. A group goes with its last job unless
+//! something is set for it, so nothing is left of a million that came once. When all jobs of a state are purged the groups
+//! are not looked at: each notices the next time it is used that it has none there any more.
+
+mod purge;
+mod share;
+
+use std::collections::BTreeMap;
+
+use crate::engine::model::group::GroupSettings;
+use crate::engine::model::request::JobState;
+use crate::engine::store::Store;
+use crate::engine::store::jobs::hash::wide;
+use crate::engine::store::jobs::index::SlabIndex;
+use crate::engine::store::memory::allocated_bytes;
+use crate::engine::store::queue::Queue;
+use crate::engine::store::queues::place_of;
+use crate::engine::store::ready::rota::{LANE_BYTES, NO_GROUP};
+use crate::engine::store::snapshot::record;
+use crate::ids::QueueNo;
+use crate::limits::GROUP_WEIGHT_DEFAULT;
+use crate::pool::Pool;
+
+/// Bytes counted for a group in addition to its name: the record, its place in the index, a lane.
+const GROUP_BYTES: usize = size_of::<GroupState>() + 11 + LANE_BYTES;
+
+/// All groups of a queue.
+#[derive(Default, Debug)]
+pub struct Groups {
+    by_name: SlabIndex,
+    groups: Pool<GroupState, 16>,
+    /// Running leases of all of them.
+    leased: u64,
+    /// The tier of the jobs without a group.
+    rest_tier: u32,
+    /// How often jobs were purged, and by state when last.
+    purges: u32,
+    purged: [u32; 4],
+    /// Groups with something set, by name: bases have them in the same order everywhere.
+    set: BTreeMap<Box<[u8]>, u32>,
+    /// Bytes counted for all of them, and bytes of the images of those with something set.
+    pub bytes: u64,
+    pub image_bytes: u64,
+    /// The group to be asked next whether its tier is still right, if they are being asked.
+    review: Option<u32>,
+    /// Those below are freed, in a queue that is gone.
+    dropped: u32,
+}
+
+#[derive(Default, Debug)]
+struct GroupState {
+    name: Box<[u8]>,
+    hash: u32,
+    /// Jobs in memory, purged ones included.
+    jobs: u32,
+    /// By state, as of the purge with this number.
+    counts: [u32; 4],
+    seen: u32,
+    tier: u32,
+    settings: GroupSettings,
+}
+
+impl Groups {
+    fn find(&self, hash: u32, name: &[u8]) -> Option<u32> {
+        self.by_name.find(wide(hash), |number| *self.groups.get(number).name == *name)
+    }
+
+    fn make(&mut self, hash: u32, name: &[u8]) -> u32 {
+        let number = self.groups.alloc();
+        *self.groups.get_mut(number) =
+            GroupState { name: name.into(), hash, seen: self.purges, ..GroupState::default() };
+        let groups = &self.groups;
+        self.by_name.insert(wide(hash), number, |number| wide(groups.get(number).hash));
+        self.bytes += group_bytes(name);
+        number
+    }
+
+    /// Forgets a group that has no job, and for which nothing is set.
+    fn forget(&mut self, number: u32) {
+        let GroupState { hash, name, .. } = std::mem::take(self.groups.get_mut(number));
+        let groups = &self.groups;
+        self.by_name.remove(wide(hash), number, |number| wide(groups.get(number).hash));
+        self.groups.free(number);
+        self.bytes -= group_bytes(&name);
+    }
+
+    pub fn name(&self, number: u32) -> &[u8] {
+        &self.groups.get(number).name
+    }
+
+    pub fn settings(&self, number: u32) -> GroupSettings {
+        self.groups.get(number).settings
+    }
+
+    /// Its jobs by state.
+    pub fn counts(&self, number: u32) -> [u64; 4] {
+        let group = self.groups.get(number);
+        std::array::from_fn(|state| match self.purged[state] > group.seen {
+            true => 0,
+            false => u64::from(group.counts[state]),
+        })
+    }
+
+    /// The next group from a number on that has a job or something set, within so many steps; what to go on from.
+    pub fn next_from(&self, from: u32, steps: &mut usize) -> Option<u32> {
+        let there = |number: &u32| {
+            let Some(group) = self.groups.find(*number) else { return false };
+            let known = !group.name.is_empty();
+            known && (!group.settings.is_empty() || self.counts(*number) != [0; 4])
+        };
+        let found = (from..self.groups.end()).take(*steps).position(|number| there(&number));
+        let passed = found.map_or(*steps, |at| at + 1);
+        *steps -= passed.min(*steps);
+        found.map(|at| from + at as u32)
+    }
+
+    /// All numbers are below this.
+    pub fn end(&self) -> u32 {
+        self.groups.end()
+    }
+
+    /// How many there are; those included that have only purged jobs.
+    pub fn len(&self) -> usize {
+        self.groups.used()
+    }
+
+    /// Groups with something set, by name.
+    pub fn set(&self) -> impl ExactSizeIterator<Item = (&[u8], GroupSettings)> {
+        self.set.iter().map(|(name, number)| (&**name, self.settings(*number)))
+    }
+
+    /// Frees some of them, for a queue that is gone; true when none is left.
+    pub fn drop_slice(&mut self, budget: &mut u32) -> bool {
+        let from = self.dropped;
+        let to = self.groups.end().min(from.saturating_add(*budget));
+        for number in from..to {
+            let group = self.groups.find_mut(number).map(std::mem::take);
+            if group.is_some_and(|group| !group.name.is_empty()) {
+                self.groups.free(number);
+            }
+        }
+        *budget -= to.saturating_sub(from);
+        self.dropped = to.max(from);
+        self.dropped >= self.groups.end()
+    }
+}
+
+/// Bytes counted for a group of this name.
+pub fn group_bytes(name: &[u8]) -> u64 {
+    (GROUP_BYTES + allocated_bytes(name.len())) as u64
+}
+
+impl Queue {
+    /// The number of a group.
+    pub fn find_group(&self, hash: u32, name: &[u8]) -> Option<u32> {
+        self.groups.as_ref()?.find(hash, name)
+    }
+
+    /// Jobs in a stint of a group.
+    pub fn stint(&self, group: u32) -> u32 {
+        if group == NO_GROUP {
+            return GROUP_WEIGHT_DEFAULT;
+        }
+        let own = self.groups.as_ref().and_then(|groups| groups.settings(group).weight);
+        let set = || self.settings.as_ref().and_then(|settings| settings.group_weight.0);
+        own.or_else(set).unwrap_or(GROUP_WEIGHT_DEFAULT)
+    }
+}
+
+impl Store {
+    pub fn find_group(&self, queue: QueueNo, name: &[u8]) -> Option<u32> {
+        self.queue(queue).find_group(self.hasher.name(name), name)
+    }
+
+    /// A job is to be in this group: its number.
+    pub(super) fn join_group(&mut self, queue: QueueNo, name: &[u8]) -> u32 {
+        let number = self.open_group(queue, name);
+        let groups = self.queue_mut(queue).groups.as_mut().expect("one was opened");
+        groups.groups.get_mut(number).jobs += 1;
+        number
+    }
+
+    /// A job of this group is not in memory any more.
+    pub(super) fn leave_group(&mut self, queue: QueueNo, number: u32) {
+        if number != NO_GROUP {
+            let groups = self.queue_mut(queue).groups.as_mut().expect("a job had a group");
+            groups.groups.get_mut(number).jobs -= 1;
+            self.close_group(queue, number);
+        }
+    }
+
+    /// The number of a group, which is made if it is not there.
+    fn open_group(&mut self, queue: QueueNo, name: &[u8]) -> u32 {
+        let hash = self.hasher.name(name);
+        if let Some(number) = self.queue(queue).find_group(hash, name) {
+            return number;
+        }
+        let (db, place) = place_of(queue);
+        let queue_ref = self.databases[db].queues.get_mut(place).expect("the queue is bound");
+        let leased = queue_ref.count(JobState::Leased);
+        let groups = queue_ref.groups.get_or_insert_with(|| {
+            Box::new(Groups { rest_tier: share::rest_tier(leased), ..Groups::default() })
+        });
+        let number = groups.make(hash, name);
+        self.databases[db].groups += 1;
+        self.bytes += group_bytes(name);
+        self.recount_spare(queue);
+        number
+    }
+
+    /// Forgets a group of which nothing is left.
+    fn close_group(&mut self, queue: QueueNo, number: u32) {
+        let (db, place) = place_of(queue);
+        let queue_ref = self.databases[db].queues.get_mut(place).expect("the queue is bound");
+        let groups = queue_ref.groups.as_mut().expect("the group is there");
+        let group = groups.groups.get(number);
+        if group.jobs > 0 || !group.settings.is_empty() {
+            return;
+        }
+        let bytes = group_bytes(&group.name);
+        groups.forget(number);
+        if groups.len() == 0 {
+            queue_ref.groups = None;
+        }
+        self.databases[db].groups -= 1;
+        self.bytes -= bytes;
+        self.recount_spare(queue);
+    }
+
+    /// Groups of all queues.
+    pub fn group_count(&self) -> u64 {
+        self.databases.iter().map(|database| database.groups).sum()
+    }
+
+    /// Sets what is set for a group, all of it.
+    pub(super) fn set_group(&mut self, queue: QueueNo, name: &[u8], settings: GroupSettings) {
+        let number = self.open_group(queue, name);
+        let (mut before, mut after) = (0, 0);
+        self.change_own(queue, |queue| {
+            let groups = queue.groups.as_mut().expect("one was opened");
+            let own = &mut groups.groups.get_mut(number).settings;
+            if !own.is_empty() {
+                before = record::group_bytes(name, *own);
+            }
+            *own = settings;
+            if settings.is_empty() {
+                groups.set.remove(name);
+            } else {
+                after = record::group_bytes(name, settings);
+                groups.set.insert(name.into(), number);
+            }
+            groups.image_bytes = groups.image_bytes + after - before;
+        });
+        let (db, _) = place_of(queue);
+        let queue_ref = self.queue_mut(queue);
+        queue_ref.image_bytes = queue_ref.image_bytes + after - before;
+        let database = &mut self.databases[db];
+        database.image_bytes = database.image_bytes + after - before;
+        self.retier(queue, number);
+        self.close_group(queue, number);
+    }
+}

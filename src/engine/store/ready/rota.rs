@@ -1,0 +1,229 @@
+//! How groups share the front of a queue.
+//!
+//! The ready jobs of one group and one priority stand in a *lane*. The lanes of a priority stand in its *rota*: first
+//! those of the lowest *tier*, which grows with the leases that the group has running, then in the order in which they
+//! came. The first one gives a *stint* of jobs and goes to the end:
+//!
+//! ```text
+//! priority 5   tier 0   b [b4 b5]   c [c9]   -   [x1 x2]      the jobs without a group are as one
+//!              tier 1   a [a7 a8 a9 ...]                      8 to 15 leases of a run, and its weight is 1
+//! ```
+//!
+//! Nothing is ever looked at but the first lane: O(1), whatever the number of groups. The order of lanes is not durable:
+//! facts tell which job was taken, not why. A queue has all this only while a ready job has a group.
+
+use std::collections::BTreeMap;
+
+use crate::engine::model::request::Side;
+use crate::engine::store::jobs::hash::wide;
+use crate::engine::store::jobs::index::SlabIndex;
+use crate::engine::store::ready::line::Line;
+use crate::pool::Pool;
+use crate::time::Millis;
+use crate::wheel::list::{Chunks, List, Place};
+
+/// The group without a name: of jobs that have none.
+pub const NO_GROUP: u32 = 0;
+
+/// Bytes of a lane with its place in table and rota, and the chunk of its first job.
+pub const LANE_BYTES: usize = size_of::<Lane>() + 11 + 5 + 128;
+
+/// The tiers in which a job's group stands, and the jobs without one.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tiers {
+    pub own: u32,
+    pub rest: u32,
+}
+
+#[derive(Default, Debug)]
+pub struct Lane {
+    /// Its jobs; those without a group stand where they always do.
+    pub line: Line,
+    pub group: u32,
+    priority: u8,
+    /// Jobs of the stint that it has given.
+    pub given: u32,
+    tier: u32,
+    spot: u32,
+}
+
+/// The lanes of all priorities and their rotas.
+#[derive(Default, Debug)]
+pub struct Lanes {
+    lanes: Pool<Lane, 16>,
+    /// Their numbers by group and priority.
+    table: SlabIndex,
+    /// For each priority, by tier.
+    rotas: [BTreeMap<u32, List>; 10],
+    /// A bit for each priority with a lane.
+    occupied: u16,
+    /// Lanes of groups with a name.
+    named: u32,
+    /// How many of their jobs were due in which second, unix time.
+    due: BTreeMap<u64, u32>,
+}
+
+fn hash(group: u32, priority: u8) -> u64 {
+    wide((group << 4 | u32::from(priority)).wrapping_mul(0x9e37_79b1))
+}
+
+impl Lanes {
+    fn find(&self, group: u32, priority: u8) -> Option<u32> {
+        self.table.find(hash(group, priority), |number| {
+            let lane = self.lanes.get(number);
+            (lane.group, lane.priority) == (group, priority)
+        })
+    }
+
+    pub fn line(&self, group: u32, priority: u8) -> Option<&Line> {
+        self.find(group, priority).map(|number| &self.lanes.get(number).line)
+    }
+
+    pub fn line_mut(&mut self, group: u32, priority: u8) -> Option<&mut Line> {
+        let number = self.find(group, priority)?;
+        Some(&mut self.lanes.get_mut(number).line)
+    }
+
+    /// Whether no group with a name has a lane.
+    pub fn is_empty(&self) -> bool {
+        self.named == 0
+    }
+
+    /// The line of a group's lane; one that was not there comes to the end of its tier, with a whole stint.
+    pub fn open(&mut self, chunks: &mut Chunks, group: u32, priority: u8, tier: u32) -> &mut Line {
+        let number = self.find(group, priority).unwrap_or_else(|| {
+            let number = self.lanes.alloc();
+            let lane = self.lanes.get_mut(number);
+            (lane.group, lane.priority, lane.tier) = (group, priority, tier);
+            let Lanes { lanes, table, named, .. } = self;
+            *named += u32::from(group != NO_GROUP);
+            table.insert(hash(group, priority), number, |number| {
+                let lane = lanes.get(number);
+                hash(lane.group, lane.priority)
+            });
+            self.enter(chunks, number);
+            number
+        });
+        &mut self.lanes.get_mut(number).line
+    }
+
+    /// The lane of a group has no job any more.
+    pub fn close(&mut self, chunks: &mut Chunks, group: u32, priority: u8) {
+        let Some(number) = self.find(group, priority) else { return };
+        self.leave(chunks, number);
+        let Lanes { lanes, table, named, .. } = self;
+        *named -= u32::from(group != NO_GROUP);
+        table.remove(hash(group, priority), number, |number| {
+            let lane = lanes.get(number);
+            hash(lane.group, lane.priority)
+        });
+        *lanes.get_mut(number) = Lane::default();
+        lanes.free(number);
+    }
+
+    fn enter(&mut self, chunks: &mut Chunks, number: u32) {
+        let Lanes { lanes, rotas, occupied, .. } = self;
+        let lane = lanes.get_mut(number);
+        lane.given = 0;
+        *occupied |= 1 << lane.priority;
+        let list = rotas[usize::from(lane.priority)].entry(lane.tier).or_default();
+        list.push_back(chunks, 0, number, |key, place| lanes.get_mut(key).spot = place.number());
+    }
+
+    fn leave(&mut self, chunks: &mut Chunks, number: u32) {
+        let Lanes { lanes, rotas, occupied, .. } = self;
+        let &Lane { priority, tier, spot, .. } = lanes.get(number);
+        let rota = &mut rotas[usize::from(priority)];
+        let list = rota.get_mut(&tier).expect("a lane stands in its tier");
+        let place = Place::from_number(spot).expect("a lane has a place in its rota");
+        list.remove(chunks, place, number, |key, place| lanes.get_mut(key).spot = place.number());
+        if list.is_empty() {
+            rota.remove(&tier);
+            *occupied &= !(u16::from(rota.is_empty()) << priority);
+        }
+    }
+
+    /// The lane whose turn it is, and its priority: of the first one from an end of the queue.
+    pub fn first(&self, end: Side, chunks: &Chunks) -> Option<(&Lane, u8)> {
+        let priority = match end {
+            Side::Left => self.occupied.trailing_zeros(),
+            Side::Right => self.occupied.checked_ilog2()?,
+        };
+        let (_, list) = self.rotas.get(priority as usize)?.first_key_value()?;
+        let (number, _) = list.front(chunks)?;
+        Some((self.lanes.get(number), priority as u8))
+    }
+
+    /// A job of this group was taken; its stint is this long. If the lane is still there it goes to the end after it.
+    pub fn note_served(&mut self, chunks: &mut Chunks, group: u32, priority: u8, stint: u32) {
+        let Some(number) = self.find(group, priority) else { return };
+        let lane = self.lanes.get_mut(number);
+        lane.given += 1;
+        if lane.given >= stint {
+            self.leave(chunks, number);
+            self.enter(chunks, number);
+        }
+    }
+
+    /// Lets lanes come in the order in which they are first named here, with whole stints; each is named.
+    pub fn line_up(&mut self, chunks: &mut Chunks, order: impl Iterator<Item = (u32, u8)>) {
+        // No lane has given any job yet: the mark of those that stand behind the others already.
+        for (group, priority) in order {
+            let number = self.find(group, priority).expect("a ready job stands in a lane");
+            if self.lanes.get(number).given == 0 {
+                self.leave(chunks, number);
+                self.enter(chunks, number);
+                self.lanes.get_mut(number).given = u32::MAX;
+            }
+        }
+        let numbers = self.table.iter().collect::<Vec<_>>();
+        numbers.into_iter().for_each(|number| self.lanes.get_mut(number).given = 0);
+    }
+
+    /// A group stands in another tier: its lanes come to the end of that, with whole stints.
+    pub fn set_tier(&mut self, chunks: &mut Chunks, group: u32, tier: u32) {
+        for priority in 0..self.rotas.len() as u8 {
+            let Some(number) = self.find(group, priority) else { continue };
+            if self.lanes.get(number).tier != tier {
+                self.leave(chunks, number);
+                self.lanes.get_mut(number).tier = tier;
+                self.enter(chunks, number);
+            }
+        }
+    }
+
+    /// Lets go of the rotas; the jobs without a group need none when they are alone.
+    pub fn end(mut self, chunks: &mut Chunks) {
+        for priority in 0..self.rotas.len() as u8 {
+            self.close(chunks, NO_GROUP, priority);
+        }
+    }
+
+    /// A job that was due then has come to a lane or left it.
+    pub fn count_due(&mut self, due: Millis, by: i64) {
+        let second = due.0 / 1_000;
+        let count = self.due.entry(second).or_default();
+        *count = count.checked_add_signed(by as i32).expect("counts are never negative");
+        if *count == 0 {
+            self.due.remove(&second);
+        }
+    }
+
+    /// The second in which the job was due that was due first.
+    pub fn first_due(&self) -> Option<Millis> {
+        self.due.first_key_value().map(|(second, _)| Millis(second * 1_000))
+    }
+
+    /// The lanes of a priority in their order: by tier, and then as in the rota.
+    pub fn tiers<'l>(
+        &'l self,
+        priority: usize,
+        chunks: &'l Chunks,
+    ) -> impl Iterator<Item = impl Iterator<Item = &'l Lane> + 'l> + 'l {
+        self.rotas[priority].values().map(|list| list.iter(chunks).map(|key| self.lanes.get(key)))
+    }
+
+    pub fn occupied(&self) -> u16 {
+        self.occupied
+    }
+}

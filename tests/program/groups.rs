@@ -1,0 +1,85 @@
+//! Groups in the real program, over kill -9 and orderly stops: who is in which group, who is at work, and what is set.
+
+use crate::support::program::{Folder, Program, Reply, Wire};
+use std::collections::BTreeMap;
+
+const GROUPS: usize = 40;
+const JOBS: usize = 2_000;
+
+/// Id, group and token of each job that is handed over, in the order in which they come.
+fn taken(wire: &mut Wire, count: usize) -> Vec<[String; 3]> {
+    let reply = wire.ask(&format!("DELAY.RESERVE 1 1 q COUNT {count} LEASE 1h META"));
+    let jobs = reply.array().expect("jobs").iter();
+    let of = |job: &Reply| {
+        let job = job.array().expect("a job");
+        [&job[1], &job[7], &job[3]].map(|word| word.text().to_owned())
+    };
+    jobs.map(of).collect()
+}
+
+/// Ready and leased jobs of each group.
+fn counts(wire: &mut Wire) -> BTreeMap<String, (i64, i64)> {
+    let rows = wire.ask("DELAY.GROUPS q COUNT 1000");
+    let of = |row: &Reply| {
+        let row = row.array().expect("a row");
+        let number = |at: usize| match row[at] {
+            Reply::Number(number) => number,
+            ref other => panic!("{other:?}"),
+        };
+        assert_eq!([row[2].text(), row[6].text()], ["ready", "leased"]);
+        (row[1].text().to_owned(), (number(3), number(7)))
+    };
+    rows.array().expect("rows").iter().map(of).collect()
+}
+
+#[test]
+fn groups_are_what_they_were_after_every_way_of_ending() {
+    let folder = Folder::new("groups");
+    let mut program = Program::start(&folder.0, &["--appendfsync", "always"]);
+    let mut wire = program.connect_loaded();
+    for job in 0..JOBS {
+        let group = if job < 400 { 0 } else { job % GROUPS };
+        let added = wire.ask(&format!("DELAY.ADD q 0 x ID g{group}:{job} GROUP g{group}"));
+        assert!(matches!(added, Reply::Bulk(_)), "{added:?}");
+    }
+    wire.ask("DELAY.CONFIG SET q GROUP g0 group-weight 10");
+    wire.ask("DELAY.CONFIG SET q GROUP gone group-weight 2");
+    let mut left = JOBS;
+    for kills in [true, false, true] {
+        // Whoever comes names the group that the job was added to, and no job comes twice.
+        let jobs = taken(&mut wire, 200);
+        left -= jobs.len();
+        for [id, group, _] in &jobs {
+            assert_eq!(id.split(':').next(), Some(&group[..]), "{id}");
+        }
+        let before = counts(&mut wire);
+        assert_eq!(before.values().map(|(ready, _)| *ready).sum::<i64>(), left as i64);
+        assert_eq!(before["gone"], (0, 0));
+        if kills {
+            program.kill();
+        } else {
+            wire.ask("BGSAVE");
+            program.stop();
+        }
+        program = Program::start(&folder.0, &["--appendfsync", "always"]);
+        wire = program.connect_loaded();
+        assert_eq!(counts(&mut wire), before, "killed: {kills}");
+        // As many from each, but for the one that has more weight: nobody has eight at work.
+        let next = taken(&mut wire, GROUPS + 9);
+        left -= next.len();
+        let of_first = next.iter().filter(|[_, group, _]| group == "g0").count();
+        let others = next.iter().map(|[_, group, _]| group).filter(|group| *group != "g0");
+        let mut others: Vec<&String> = others.collect();
+        let all = others.len();
+        others.sort();
+        others.dedup();
+        assert_eq!((of_first, all, others.len()), (10, GROUPS - 1, GROUPS - 1), "{next:?}");
+        for [id, _, token] in jobs.iter().chain(&next) {
+            assert_eq!(wire.ask(&format!("DELAY.ACK q {id} {token}")), Reply::Number(1));
+        }
+    }
+    assert_eq!(
+        wire.ask("DELAY.CONFIG GET q GROUP g0 group-weight").array().unwrap()[1].text(),
+        "10"
+    );
+}
