@@ -86,7 +86,7 @@ impl Bench {
     }
 
     fn weigh(&mut self, group: &[u8], weight: u32) {
-        let changes = GroupSettings { weight: Some(weight) };
+        let changes = GroupSettings { weight: Some(weight), ..GroupSettings::default() };
         self.ask(1, &Request::Groups(Grouping::Configure { queue: QUEUE, group, changes }));
     }
 

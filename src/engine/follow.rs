@@ -79,7 +79,7 @@ fn pass_queues(store: &mut Store, live: &mut Live, at: Millis, steps: &mut u32) 
 
 fn pass_queue(store: &mut Store, number: QueueNo, at: Millis, steps: &mut u32) -> Passed {
     let queue = store.queue(number);
-    let mut due = queue.pauses.next_end().is_some_and(|end| end <= at);
+    let mut due = queue.next_pause_end().is_some_and(|end| end <= at);
     due |= queue.first_schedule_wake() <= at;
     for stage in [JobStage::Delayed, JobStage::Leased, JobStage::Window] {
         match store.peek_due(number, stage, at, steps) {

@@ -73,7 +73,9 @@ struct Chunk {
     keys: [Key; CHUNK_KEYS],
 }
 
-const _: () = assert!(size_of::<Chunk>() == 128);
+/// Bytes of a chunk.
+pub const CHUNK_BYTES: usize = 128;
+const _: () = assert!(size_of::<Chunk>() == CHUNK_BYTES);
 
 impl Chunk {
     /// The position after the last key.

@@ -15,7 +15,7 @@ use delayd::engine::model::request::{
 };
 use delayd::engine::model::schedule::{Outcomes, ScheduleRow, ScheduleView};
 use delayd::engine::model::stats::StatsView;
-use delayd::engine::{Engine, Facts, Lead, Outcome, Settings, Turn};
+use delayd::engine::{Engine, Facts, Lead, Loader, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Token};
 use delayd::time::{Micros, Millis};
 use std::borrow::Cow;
@@ -69,8 +69,11 @@ fn shown(view: &ScheduleView<'_>) -> String {
     format!("{}{held} next {next} {counts} open {}", view.state.word(), view.open.len())
 }
 
+/// Name, jobs by state, and why it is closed.
 fn group(row: &GroupRow) -> String {
-    format!("{}:{:?}", text(&row.name), row.counts)
+    let closed = Some(row.state.word()).filter(|word| *word != "open");
+    let closed = closed.map(|word| format!(" {word}")).unwrap_or_default();
+    format!("{}:{:?}{closed}", text(&row.name), row.counts)
 }
 
 impl Outbox for Log {
@@ -505,6 +508,19 @@ impl Bench {
         let said = self.log.lines.pop();
         assert_eq!(said.as_deref(), Some("98:stats"));
         self.stats.clone().expect("STATS was answered")
+    }
+
+    /// Goes on with an engine that was loaded from a base of now.
+    pub fn restart(&mut self) {
+        self.engine.begin_base();
+        while !self.engine.base_slice(100, 1_000) {}
+        let images = std::mem::take(self.engine.base_output());
+        let token_floor = self.tokens.iter().map(|(_, token)| token.0).max().unwrap_or(0);
+        let mut loader = Loader::new(Settings { token_floor, ..self.engine.settings().clone() });
+        loader.images(&images).expect("own images");
+        let digest = self.engine.digest();
+        self.engine = Engine::loaded(loader).expect("a whole base");
+        assert_eq!(self.engine.digest(), digest);
     }
 
     /// A fresh engine with the facts so far has the same digest.

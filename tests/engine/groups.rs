@@ -9,52 +9,52 @@ use delayd::engine::model::later::Later;
 use delayd::engine::model::queue_settings::{QueueSettings, Side};
 use delayd::engine::model::request::{Add, JobState, QueueName, Request, Scan, Taken, Wait, When};
 use delayd::engine::model::walk::Cursor;
-use delayd::engine::{Engine, Lead, Loader, Outcome, Settings};
+use delayd::engine::{Lead, Outcome};
 use delayd::ids::Db;
 use delayd::limits::{GROUPS_SET_MAX, LEVEL_GROUPS};
 
 use crate::engine::bench::*;
 
 /// A job of the group that its id begins with; `x` has none.
-fn of(id: &'static str, delay_ms: u64) -> Add<'static> {
+pub fn of(id: &'static str, delay_ms: u64) -> Add<'static> {
     let group = Some(&id.as_bytes()[..1]).filter(|group| *group != b"x");
     Add { group, ..job("q", id, delay_ms) }
 }
 
-fn with(ids: &'static str) -> Bench {
+pub fn with(ids: &'static str) -> Bench {
     let mut bench = Bench::new();
     ids.split(' ').for_each(|id| bench.add(of(id, 0)));
     bench
 }
 
-fn weigh(group: &'static str, weight: u32) -> Request<'static> {
-    let changes = GroupSettings { weight: Some(weight) };
+pub fn weigh(group: &'static str, weight: u32) -> Request<'static> {
+    let changes = GroupSettings { weight: Some(weight), ..GroupSettings::default() };
     Request::Groups(Grouping::Configure { queue: queue("q"), group: group.as_bytes(), changes })
 }
 
-fn weigh_all(weight: u32) -> Request<'static> {
+pub fn weigh_all(weight: u32) -> Request<'static> {
     let changes = QueueSettings { group_weight: Later(Some(weight)), ..QueueSettings::default() };
     Request::Configure { queue: queue("q"), changes: Box::new(changes) }
 }
 
-fn from_left() -> Request<'static> {
+pub fn from_left() -> Request<'static> {
     let changes = QueueSettings { due_enters: Some(Side::Left), ..QueueSettings::default() };
     Request::Configure { queue: queue("q"), changes: Box::new(changes) }
 }
 
 /// The last reply without the client.
-fn said(bench: &mut Bench) -> String {
+pub fn said(bench: &mut Bench) -> String {
     let line = bench.take_events().pop().expect("a reply");
     line.split_once(':').expect("a client").1.into()
 }
 
-fn asked(bench: &mut Bench, request: Request<'_>) -> String {
+pub fn asked(bench: &mut Bench, request: Request<'_>) -> String {
     while bench.ask(1, request.clone()) == Outcome::Again {}
     said(bench)
 }
 
 /// The ids of so many jobs, reserved one by one.
-fn reserved(bench: &mut Bench, count: usize) -> String {
+pub fn reserved(bench: &mut Bench, count: usize) -> String {
     let taken = (0..count).map(|_| {
         let id = asked(bench, Request::Reserve(reserve(Q, Wait::No, 1)));
         id.split('#').next().expect("an id").to_owned()
@@ -63,7 +63,7 @@ fn reserved(bench: &mut Bench, count: usize) -> String {
 }
 
 /// The same, each acknowledged before the next.
-fn done(bench: &mut Bench, count: usize) -> String {
+pub fn done(bench: &mut Bench, count: usize) -> String {
     let ids = (0..count).map(|_| {
         let id = reserved(bench, 1);
         let jobs = vec![(id.as_bytes(), bench.token(&id))];
@@ -73,14 +73,14 @@ fn done(bench: &mut Bench, count: usize) -> String {
     ids.collect::<Vec<_>>().join(" ")
 }
 
-fn popped(bench: &mut Bench, count: usize) -> String {
+pub fn popped(bench: &mut Bench, count: usize) -> String {
     let ids = (0..count).map(|_| asked(bench, pop(Q, Wait::No)));
     ids.collect::<Vec<_>>().join(" ")
 }
 
-fn groups(bench: &mut Bench) -> String {
-    let (pattern, order, count, after) = (None, GroupOrder::Name, 1_000, None);
-    let list = ListGroups { queue: queue("q"), pattern, order, count, after };
+pub fn groups(bench: &mut Bench) -> String {
+    let (pattern, order, count, after, closed) = (None, GroupOrder::Name, 1_000, None, false);
+    let list = ListGroups { queue: queue("q"), pattern, order, count, after, closed };
     asked(bench, Request::Groups(Grouping::List(list)))
 }
 
@@ -133,6 +133,14 @@ fn a_weight_is_so_many_jobs_in_a_stint() {
     bench.ask(1, weigh("b", 1));
     assert_eq!(done(&mut bench, 7), "a1 a2 x1 b1 a3 x2 b2");
     assert_eq!(asked(&mut bench, weigh("a", 1)), "ok");
+    // What was given counts for a weight that goes down amid a stint.
+    let mut bench = with("a1 a2 a3 a4 a5 b1 b2 b3");
+    bench.ask(1, weigh("a", 4));
+    assert_eq!(done(&mut bench, 2), "a1 a2");
+    bench.ask(1, weigh("a", 2));
+    assert_eq!(done(&mut bench, 4), "b1 a3 a4 b2");
+    bench.ask(1, weigh("a", 1));
+    assert_eq!(done(&mut bench, 2), "a5 b3");
 }
 
 #[test]
@@ -384,8 +392,8 @@ fn groups_are_listed_in_an_order_and_page_on() {
     bench.ask(1, cancel("q", "b1", false));
     bench.add(of("b2", 1_000));
     let list = |order, count, pattern: Option<&'static [u8]>, after: Option<&'static [u8]>| {
-        let queue = queue("q");
-        Request::Groups(Grouping::List(ListGroups { queue, pattern, order, count, after }))
+        let (queue, closed) = (queue("q"), false);
+        Request::Groups(Grouping::List(ListGroups { queue, pattern, order, count, after, closed }))
     };
     let names = |bench: &mut Bench, request| -> String {
         asked(bench, request).chars().filter(char::is_ascii_lowercase).collect()
@@ -406,14 +414,7 @@ fn after_a_start_groups_come_by_their_first_places_with_whole_stints() {
     assert_eq!(reserved(&mut bench, 3), "a1 b1 c1");
     bench.add(of("b2", 0));
     assert_eq!(asked(&mut bench, peek("q", 9)), "c2 x1 a2 b2");
-    bench.engine.begin_base();
-    while !bench.engine.base_slice(100, 1_000) {}
-    let images = std::mem::take(bench.engine.base_output());
-    let mut loader = Loader::new(Settings { token_floor: 1_000, ..Settings::default() });
-    loader.images(&images).expect("own images");
-    let digest = bench.engine.digest();
-    bench.engine = Engine::loaded(loader).expect("a whole base");
-    assert_eq!(bench.engine.digest(), digest);
+    bench.restart();
     assert_eq!(asked(&mut bench, peek("q", 9)), "a2 c2 x1 b2");
     assert_eq!(reserved(&mut bench, 4), "a2 c2 x1 b2");
 }
@@ -432,12 +433,39 @@ fn a_transaction_takes_in_turn_and_its_answer_is_bounded() {
     assert_eq!(said(&mut bench), "ERR");
 }
 
+/// What a transaction may answer is bounded by what is there, not by what was there once.
+#[test]
+fn a_large_job_that_is_gone_bounds_no_transaction() {
+    let mut bench = Bench::new();
+    let body = vec![7; 4 << 20];
+    bench.add(Add { body: &body, ..of("a0", 0) });
+    ["a1", "a2", "a3", "b1"].into_iter().for_each(|id| bench.add(of(id, 0)));
+    let take = || Request::Reserve(reserve(Q, Wait::No, 1));
+    let requests =
+        || [peek("q", 100), list("q"), take(), take(), take(), list("q"), take(), take()];
+    // It is one of those that may be shown.
+    assert!(matches!(bench.transact(1, &requests()[..6]), TransactionBegun::Begun(_)));
+    bench.ask(1, remove(Q));
+    bench.add(Add { body: &body, ..of("a0", 0) });
+    bench.ask(1, pop(Q, Wait::No));
+    ["a1", "a2", "a3", "b1"].into_iter().for_each(|id| bench.add(of(id, 0)));
+    bench.take_events();
+    assert!(matches!(bench.transact(1, &requests()), TransactionBegun::Begun(_)));
+    let lines = bench.take_events();
+    let taken: Vec<&String> = lines.iter().filter(|line| line.contains('#')).collect();
+    assert_eq!(taken, ["1:a1#1", "1:b1#1", "1:a2#1", "1:a3#1"]);
+    // Four large ones are refused: only two of them fit.
+    (0..12).for_each(|_| bench.add(Add { id: None, body: &body, ..of("a", 0) }));
+    let many = (0..12).map(|_| take()).collect::<Vec<_>>();
+    assert!(!matches!(bench.transact(1, &many), TransactionBegun::Begun(_)));
+}
+
 #[test]
 fn settings_of_groups_have_a_limit() {
     let mut bench = Bench::new();
     let set = |bench: &mut Bench, number: usize| {
         let (queue, name) = (queue("q"), number.to_le_bytes());
-        let changes = GroupSettings { weight: Some(2) };
+        let changes = GroupSettings { weight: Some(2), ..GroupSettings::default() };
         asked(bench, Request::Groups(Grouping::Configure { queue, group: &name, changes }))
     };
     for number in 0..GROUPS_SET_MAX {

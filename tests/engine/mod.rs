@@ -2,6 +2,7 @@
 
 mod across;
 mod bench;
+mod closed_groups;
 mod follow;
 mod forecast;
 mod groups;

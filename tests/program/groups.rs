@@ -8,8 +8,11 @@ const JOBS: usize = 2_000;
 
 /// Id, group and token of each job that is handed over, in the order in which they come.
 fn taken(wire: &mut Wire, count: usize) -> Vec<[String; 3]> {
-    let reply = wire.ask(&format!("DELAY.RESERVE 1 1 q COUNT {count} LEASE 1h META"));
-    let jobs = reply.array().expect("jobs").iter();
+    jobs_of(&wire.ask(&format!("DELAY.RESERVE NOWAIT 1 q COUNT {count} LEASE 1h META")))
+}
+
+fn jobs_of(reply: &Reply) -> Vec<[String; 3]> {
+    let jobs = reply.array().unwrap_or_default().iter();
     let of = |job: &Reply| {
         let job = job.array().expect("a job");
         [&job[1], &job[7], &job[3]].map(|word| word.text().to_owned())
@@ -82,4 +85,56 @@ fn groups_are_what_they_were_after_every_way_of_ending() {
         wire.ask("DELAY.CONFIG GET q GROUP g0 group-weight").array().unwrap()[1].text(),
         "10"
     );
+}
+
+#[test]
+fn what_closes_a_group_closes_it_after_every_way_of_ending() {
+    let folder = Folder::new("closed-groups");
+    let mut program = Program::start(&folder.0, &["--appendfsync", "always"]);
+    let mut wire = program.connect_loaded();
+    wire.ask("DELAY.CONFIG SET q group-max-leased 2 group-retry block");
+    for job in 0..40 {
+        wire.ask(&format!("DELAY.ADD q 0 x ID g{}:{job} GROUP g{}", job % 4, job % 4));
+    }
+    wire.ask("DELAY.PAUSE q GROUP g3");
+    for kills in [true, false, true] {
+        // Two of each open group, one of which waits for its next attempt then.
+        let jobs = taken(&mut wire, 100);
+        let mut groups: Vec<&str> = jobs.iter().map(|[_, group, _]| &group[..]).collect();
+        groups.sort_unstable();
+        assert_eq!(groups, ["g0", "g0", "g1", "g1", "g2", "g2"]);
+        let [[blocks, blocked, token], rest @ ..] = &jobs[..] else { panic!("six were taken") };
+        wire.ask(&format!("DELAY.NACK q {blocks} {token} IN 1h"));
+        if kills {
+            program.kill();
+        } else {
+            wire.ask("BGSAVE");
+            program.stop();
+        }
+        program = Program::start(&folder.0, &["--appendfsync", "always"]);
+        wire = program.connect_loaded();
+        assert_eq!(taken(&mut wire, 100), [[""; 3]; 0], "killed: {kills}");
+        let closed = wire.ask("DELAY.GROUPS q CLOSED");
+        for (number, row) in closed.array().expect("rows").iter().enumerate() {
+            let row = row.array().expect("a row");
+            let wanted = match number {
+                3 => "paused",
+                _ if row[1].text() == blocked => "retry",
+                _ => "limit",
+            };
+            assert_eq!([row[1].text(), row[11].text()], [&format!("g{number}"), wanted]);
+        }
+        // What blocks goes, and who waits has the next one.
+        let mut waiter = program.connect();
+        waiter.push_line("DELAY.RESERVE 0 1 q LEASE 1h META");
+        waiter.flush().expect("it is there");
+        wire.ask(&format!("DELAY.CANCEL q {blocks}"));
+        let served = jobs_of(&waiter.read().expect("a job"));
+        assert_eq!(served[0][1], *blocked);
+        for [id, _, token] in rest.iter().chain(&served) {
+            assert_eq!(wire.ask(&format!("DELAY.ACK q {id} {token}")), Reply::Number(1));
+        }
+    }
+    wire.ask("DELAY.RESUME q GROUP g3");
+    assert!(taken(&mut wire, 100).iter().any(|[_, group, _]| group == "g3"));
 }

@@ -1,13 +1,14 @@
 //! Changes of the leader at any turn: an engine that only applied goes on where the other one ends, which applies from
 //! then on. All that the auditor holds an engine to holds across them.
 
-use delayd::engine::{Applying, Engine, Facts, Lead, Settings, Turn};
+use delayd::engine::{Applying, Engine, Facts, Lead, Loader, Settings, Turn};
 use delayd::ids::ClientId;
 use delayd::limits::LEVEL;
 use delayd::time::{Micros, Millis};
 use rand::Rng;
 
 use crate::simulation::auditor::{Auditor, Check};
+use crate::simulation::model::ModelQueue;
 use crate::simulation::timetable::tables;
 use crate::simulation::trace::Recorder;
 use crate::simulation::world::World;
@@ -21,6 +22,8 @@ pub struct Changes {
     behind: Option<(Micros, Facts)>,
     /// All facts ever.
     history: Option<(Micros, Facts)>,
+    /// Who reads them all does not know whose turn it is.
+    forgetful: bool,
 }
 
 fn append(to: &mut Option<(Micros, Facts)>, now: Micros, later: &Facts) {
@@ -31,6 +34,18 @@ fn append(to: &mut Option<(Micros, Facts)>, now: Micros, later: &Facts) {
             *to = Some((now, Facts { bytes, count }));
         }
     }
+}
+
+fn from_base(engine: &mut Engine, own: usize) -> Engine {
+    let settings = engine.settings().clone();
+    let mut loader = Loader::new(Settings { hash_seed: !settings.hash_seed, ..settings });
+    engine.begin_base();
+    while !engine.base_slice(100, 10_000) {}
+    loader.images(&std::mem::take(engine.base_output())).expect("own images");
+    let mut loaded = Engine::loaded(loader).expect("own images");
+    assert_eq!(loaded.digest(), engine.digest(), "loaded from a base");
+    loaded.set_zones(tables(own));
+    loaded
 }
 
 impl World {
@@ -75,6 +90,10 @@ impl World {
         self.lose_connections();
         std::mem::swap(&mut self.engine, &mut self.replica);
         self.tables.reverse();
+        if self.workload.one_in(3) {
+            self.start_from_bases();
+            seen.note("both were loaded from bases");
+        }
         let changes = self.changes.as_mut().expect("leaders change");
         changes.term += 1;
         let level = LEVEL;
@@ -87,7 +106,8 @@ impl World {
         self.replica.unlead();
         let left = (self.replica.waiter_count(), self.replica.awaited_count());
         assert_eq!(left, (0, 0), "whoever waited");
-        if self.workload.one_in(3) {
+        let forgetful = self.changes.as_ref().is_some_and(|changes| changes.forgetful);
+        if self.workload.one_in(3) && !forgetful {
             self.replica = self.reloaded();
             seen.note("the former leader was thrown away");
         }
@@ -105,6 +125,16 @@ impl World {
         gone.iter().for_each(|_| self.connect());
         if let Some(auditor) = &mut self.auditor {
             gone.into_iter().for_each(|client| auditor.lose(client));
+        }
+    }
+
+    /// Both engines are loaded from bases of them: whose turn it was is forgotten.
+    fn start_from_bases(&mut self) {
+        self.engine = from_base(&mut self.engine, self.tables[0]);
+        self.replica = from_base(&mut self.replica, self.tables[1]);
+        self.changes.as_mut().expect("leaders change").forgetful = true;
+        if let Some(auditor) = &mut self.auditor {
+            auditor.model.queues.values_mut().for_each(ModelQueue::begin_turns_anew);
         }
     }
 
@@ -215,6 +245,8 @@ fn run(seed: u64, seen: &mut Seen) {
     let auditor = world.auditor.as_ref().expect("it is audited");
     auditor.seen.iter().for_each(|(what, count)| seen.count(what, *count));
     world.settle();
+    // They agree on whose turn it is.
+    world.start_from_bases();
     // Whoever led last has tokens above its clock.
     let hash_seed = world.replica.settings().hash_seed;
     *world.replica.settings_mut() = Settings { hash_seed, ..world.engine.settings().clone() };
@@ -229,6 +261,7 @@ fn an_engine_that_applied_goes_on_for_the_one_that_decided() {
     seen.check(&[
         "changes of the leader",
         "the former leader was thrown away",
+        "both were loaded from bases",
         "stall over",
         "extended after a stall",
         "lost",

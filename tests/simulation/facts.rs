@@ -158,6 +158,7 @@ impl Check<'_> {
                 self.took(to, key, job);
             }
             Fact::Paused { .. } => self.paused(fact),
+            Fact::GroupSet { queue, .. } => self.group_set(queue, fact),
             Fact::StallOver => self.stall_over(),
             Fact::QueueBound { queue, db, name }
                 if self.entering.as_ref().is_some_and(|entering| entering.key.1 == name) =>
@@ -194,7 +195,6 @@ impl Check<'_> {
             }
             Fact::Added { .. } => self.added(fact),
             Fact::Configured { queue, ref settings } => self.configured(queue, settings),
-            Fact::GroupSet { queue, .. } => self.group_set(queue, fact),
             Fact::Unpopped { queue, image } => {
                 let key = self.key(queue);
                 self.expect_back();
@@ -213,7 +213,7 @@ impl Check<'_> {
                 queue.totals.delivered -= 1;
                 queue.used = now;
                 // A delivery that never left voids older tokens all the same.
-                queue.put(ModelJob { birth: serial, token: None, ..job });
+                queue.put(ModelJob { birth: serial, token: None, deliveries_before: 0, ..job });
                 self.auditor.note("unpopped");
             }
             Fact::Redriven { .. } => self.redriven(fact),

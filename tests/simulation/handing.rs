@@ -97,12 +97,20 @@ impl Check<'_> {
         let throttled = queue.policies.may_throttle(step);
         let shared = queue.is_shared();
         let first = queue.ready.first().is_none_or(|entry| entry.2 == id);
+        let held = queue.groups_closed() > 0;
+        let ahead = queue.is_ahead(id);
         let job = queue.take(id).expect("it is ready");
         queue.served(job.priority, job.group);
         if shared && !job.group.is_empty() {
             self.auditor.note("taken from a group");
             if !first {
                 self.auditor.note("behind a stint");
+            }
+            if held {
+                self.auditor.note("held by a closed group");
+            }
+            if ahead {
+                self.auditor.note("ahead of jobs that have not begun");
             }
         }
         assert!(!job.expired(now), "{job:?} was delivered after it expired");

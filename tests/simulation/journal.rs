@@ -145,6 +145,7 @@ fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
         Request::Configure { .. } | Request::Unconfigure { .. } => {
             matches!(fact, Fact::QueueBound { .. } | Fact::Configured { .. })
         }
+        Request::Groups(of) if of.only_reads() => false,
         Request::Groups(_) => matches!(fact, Fact::QueueBound { .. } | Fact::GroupSet { .. }),
         Request::Remove { .. } => matches!(fact, Fact::QueueRemoved { .. }),
         Request::Flush { .. } => matches!(fact, Fact::Flushed { .. }),
@@ -193,7 +194,10 @@ impl Check<'_> {
         assert!(facts.is_empty() || !journal.is_stopped(), "facts though stopped: {facts:?}");
         // An occurrence binds policies, too, and falls due before the request is looked at.
         let is_occurrence = |fact: &Fact<'_>| matches!(fact, Fact::Occurred { .. });
+        // Before what is set for a group the pause of another one may have ended.
+        let is_set = |fact: &Fact<'_>| matches!(fact, Fact::GroupSet { .. });
         let own_from = facts.iter().rposition(is_occurrence).map_or(0, |at| at + 1);
+        let own_from = own_from.max(facts.iter().rposition(is_set).unwrap_or(0));
         let mut own_bytes = 0;
         for (at, fact) in facts.iter().enumerate() {
             let handed = matches!(fact, Fact::Leased { .. } | Fact::Popped { .. });

@@ -39,6 +39,8 @@ pub struct ModelJob {
     pub policy: Policy,
     pub attempt: u32,
     pub deliveries: u32,
+    /// As many when it was redriven last.
+    pub deliveries_before: u32,
     pub nacks: u32,
     pub timeouts: u32,
     pub lost: u32,
@@ -74,6 +76,7 @@ impl ModelJob {
             policy,
             attempt: 0,
             deliveries: 0,
+            deliveries_before: 0,
             nacks: 0,
             timeouts: 0,
             lost: 0,
@@ -96,6 +99,11 @@ impl ModelJob {
 
     pub fn expired(&self, now: Millis) -> bool {
         self.expiry().is_some_and(|expiry| expiry <= now.0)
+    }
+
+    /// Whether it was handed out with a lease since it was added or redriven, and has not ended.
+    pub fn has_begun(&self) -> bool {
+        self.state != JobState::Dead && self.deliveries > self.deliveries_before
     }
 
     pub fn used_up(&self) -> bool {
@@ -286,7 +294,7 @@ impl ModelQueue {
         let leased = self.leased.first().map(|entry| entry.0);
         let ends = self.ends.first().map(|entry| entry.0);
         let pauses = self.policies.pauses.next_end().map(|end| end.0);
-        [delayed, leased, ends, pauses].into_iter().flatten().min()
+        [delayed, leased, ends, pauses, self.next_group_end()].into_iter().flatten().min()
     }
 
     /// Whether it is a key.

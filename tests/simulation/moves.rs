@@ -66,6 +66,7 @@ impl Check<'_> {
             sequence: serial,
             attempt: if keep_attempts { job.attempt } else { 0 },
             unanswered: 0,
+            deliveries_before: job.deliveries,
             token: None,
             death: None,
             place,

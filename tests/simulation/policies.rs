@@ -121,7 +121,8 @@ impl ModelQueue {
             && self
                 .ready
                 .iter()
-                .any(|entry| of(entry.2) && !self.jobs[entry.2].expired(now.floor()))
+                .map(|entry| &self.jobs[entry.2])
+                .any(|job| of(job.id) && self.may_go(job) && !job.expired(now.floor()))
     }
 
     /// When its line must be served though nothing happens.
@@ -234,12 +235,14 @@ impl Check<'_> {
     /// Whether a request that makes a queue, or sets more for it, was refused for lack of memory.
     pub fn refused_for_memory(&mut self) -> bool {
         let Input::Request { client, .. } = self.step.input else { unreachable!() };
-        let (max, used) = (self.step.settings.memory_bytes_max, self.memory_wanted());
+        let max = self.step.settings.memory_bytes_max;
+        let used = self.memory_wanted().max(self.step.memory_before);
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
         if !matches!(said, Some(Said::Error(text)) if text.starts_with("OOM")) {
             return false;
         }
-        assert!(max > 0 && used + 4_096 > max, "OOM with {used} of {max} bytes in use");
+        // A schedule has a body of 4 KiB at most here.
+        assert!(max > 0 && used + 8_192 > max, "OOM with {used} of {max} bytes in use");
         self.refused("OOM");
         true
     }

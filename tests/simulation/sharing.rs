@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use delayd::engine::model::fact::Fact;
-use delayd::engine::model::group::{GroupSettings, Grouping};
-use delayd::engine::model::queue_settings::Setting;
+use delayd::engine::model::group::{GroupRetry, GroupSettings, GroupState, Grouping};
+use delayd::engine::model::queue_settings::{Pause, Setting};
 use delayd::engine::model::request::{JobState, QueueName, Side};
 use delayd::ids::{ClientId, QueueNo};
+use delayd::time::Millis;
 
 use crate::simulation::auditor::Check;
 use crate::simulation::model::{ModelJob, ModelQueue, QueueKey};
@@ -14,6 +15,9 @@ use crate::simulation::trace::{Kept, Said, keep};
 
 /// The group of jobs without one.
 const NONE: Kept = b"";
+
+/// The tier of closed groups.
+const CLOSED: u64 = u64::MAX;
 
 /// A group with ready jobs of one priority.
 #[derive(Clone, Debug)]
@@ -52,9 +56,77 @@ impl ModelQueue {
         weight.unwrap_or(1).into()
     }
 
-    fn tier(&self, group: Kept) -> u64 {
-        let leased = self.sharing.leased.get(group).copied().unwrap_or(0);
-        leased / (8 * self.weight(group))
+    /// Running leases of a group.
+    fn leased_of(&self, group: Kept) -> u64 {
+        self.sharing.leased.get(group).copied().unwrap_or(0)
+    }
+
+    fn group_max_leased(&self, group: Kept) -> u64 {
+        let own = self.sharing.set.get(group).and_then(|set| set.max_leased);
+        let max = own.or(self.policies.settings.group_max_leased.0).filter(|_| group != NONE);
+        max.unwrap_or(0).into()
+    }
+
+    fn group_retry(&self, group: Kept) -> GroupRetry {
+        let own = self.sharing.set.get(group).and_then(|set| set.retry);
+        let retry = own.or(self.policies.settings.group_retry.0).filter(|_| group != NONE);
+        retry.unwrap_or_default()
+    }
+
+    fn begun_of(&self, group: Kept) -> impl Iterator<Item = &ModelJob> {
+        self.jobs.values().filter(move |job| job.group == group && job.has_begun())
+    }
+
+    /// Whether as many jobs of a group have begun as may be at work, where others wait for them.
+    fn begun_only(&self, group: Kept) -> bool {
+        let max = self.group_max_leased(group);
+        self.group_retry(group) == GroupRetry::Block
+            && max > 0
+            && self.begun_of(group).count() as u64 >= max
+    }
+
+    /// Whether nothing of a group may be taken.
+    fn is_shut(&self, group: Kept) -> bool {
+        let pause = self.sharing.set.get(group).map_or(Pause::None, |set| set.pause);
+        let max = self.group_max_leased(group);
+        pause != Pause::None || max > 0 && self.leased_of(group) >= max
+    }
+
+    fn group_state(&self, group: Kept) -> GroupState {
+        let pause = self.sharing.set.get(group).map_or(Pause::None, |set| set.pause);
+        let ready = |job: &ModelJob| job.state == JobState::Ready;
+        match pause {
+            Pause::None if self.is_shut(group) => GroupState::Limit,
+            Pause::None if self.begun_only(group) && !self.begun_of(group).any(ready) => {
+                GroupState::Retry
+            }
+            Pause::None => GroupState::Open,
+            _ => GroupState::Paused,
+        }
+    }
+
+    /// Whether a job of a group may be taken.
+    pub fn is_open(&self, group: Kept) -> bool {
+        self.group_state(group) == GroupState::Open
+    }
+
+    /// Whether its group lets this ready job go.
+    pub fn may_go(&self, job: &ModelJob) -> bool {
+        !self.is_shut(job.group) && (job.has_begun() || !self.begun_only(job.group))
+    }
+
+    /// When the next pause of a group ends by itself.
+    pub fn next_group_end(&self) -> Option<u64> {
+        self.sharing.set.values().filter_map(|set| set.pause.end()).map(|end| end.0).min()
+    }
+
+    fn tier(&self, priority: u8, group: Kept) -> u64 {
+        let here = |job: &ModelJob| job.state == JobState::Ready && job.priority == priority;
+        let waits = self.begun_only(group) && !self.begun_of(group).any(here);
+        if self.is_shut(group) || waits {
+            return CLOSED;
+        }
+        self.leased_of(group) / (8 * self.weight(group))
     }
 
     /// A job has come to where it is now.
@@ -71,15 +143,22 @@ impl ModelQueue {
                     others.into_iter().for_each(|priority| self.enter(priority, NONE));
                 }
                 self.enter(job.priority, job.group);
+                self.begun_moved(job);
             }
-            _ => {}
+            _ => self.begun_moved(job),
+        }
+    }
+
+    fn begun_moved(&mut self, job: &ModelJob) {
+        if job.group != NONE && job.has_begun() {
+            self.retier(job.group);
         }
     }
 
     /// A job has left where it was.
     pub fn left(&mut self, job: &ModelJob) {
         match job.state {
-            JobState::Leased => self.count_lease(job.group, -1),
+            JobState::Leased => return self.count_lease(job.group, -1),
             JobState::Ready if !self.has_ready(job.priority, job.group) => {
                 let (priority, group) = (job.priority, job.group);
                 let rota = &mut self.sharing.rota;
@@ -90,6 +169,7 @@ impl ModelQueue {
             }
             _ => {}
         }
+        self.begun_moved(job);
     }
 
     fn has_ready(&self, priority: u8, group: Kept) -> bool {
@@ -98,7 +178,7 @@ impl ModelQueue {
     }
 
     fn enter(&mut self, priority: u8, group: Kept) {
-        let tier = self.tier(group);
+        let tier = self.tier(priority, group);
         let rota = &mut self.sharing.rota;
         if !rota.iter().any(|one| (one.priority, one.group) == (priority, group)) {
             rota.push(Waiting { priority, group, tier, given: 0 });
@@ -113,18 +193,32 @@ impl ModelQueue {
 
     /// A group that comes to another tier comes last there.
     pub fn retier(&mut self, group: Kept) {
-        let tier = self.tier(group);
+        for priority in 0..10 {
+            let tier = self.tier(priority, group);
+            let rota = &mut self.sharing.rota;
+            let moves = |one: &mut Waiting| {
+                (one.group, one.priority) == (group, priority) && one.tier != tier
+            };
+            let moving: Vec<Waiting> = rota.extract_if(.., moves).collect();
+            rota.extend(moving.into_iter().map(|one| Waiting { tier, given: 0, ..one }));
+        }
+    }
+
+    /// Its weight or its limit is another: what it has given may be a whole stint now.
+    fn reset(&mut self, group: Kept) {
+        self.retier(group);
+        let weight = self.weight(group);
         let rota = &mut self.sharing.rota;
-        let moves = |one: &mut Waiting| one.group == group && one.tier != tier;
-        let moving: Vec<Waiting> = rota.extract_if(.., moves).collect();
-        rota.extend(moving.into_iter().map(|one| Waiting { tier, given: 0, ..one }));
+        let over = |one: &mut Waiting| one.group == group && one.given >= weight;
+        let moving: Vec<Waiting> = rota.extract_if(.., over).collect();
+        rota.extend(moving.into_iter().map(|one| Waiting { given: 0, ..one }));
     }
 
     /// The same of all groups, in their order.
     pub fn review(&mut self) {
         let mut rota = self.sharing.rota.clone();
         rota.sort_by_key(|one| (one.priority, one.tier));
-        rota.into_iter().for_each(|one| self.retier(one.group));
+        rota.into_iter().for_each(|one| self.reset(one.group));
     }
 
     /// All jobs of some states are gone.
@@ -134,7 +228,23 @@ impl ModelQueue {
         }
         if states[JobState::Leased as usize] {
             self.sharing.leased.clear();
-            self.review();
+        }
+        self.review();
+    }
+
+    /// Whose turn it was is forgotten: groups come by the first places of their jobs, with whole stints.
+    pub fn begin_turns_anew(&mut self) {
+        let mut order: Vec<(i64, Kept)> =
+            self.ready.iter().map(|(_, place, id)| (*place, *id)).collect();
+        order.sort_unstable();
+        if self.next_side() == Side::Right {
+            order.reverse();
+        }
+        let shared = self.is_shared();
+        self.sharing.rota.clear();
+        for (_, id) in order.into_iter().filter(|_| shared) {
+            let job = &self.jobs[id];
+            self.enter(job.priority, job.group);
         }
     }
 
@@ -154,16 +264,23 @@ impl ModelQueue {
     /// The next job from a side.
     pub fn next_ready(&self, side: Side) -> Option<Kept> {
         if self.is_shared() {
-            return Some(next(&self.sharing.rota, &self.lanes(), side)?.2);
+            let rota = self.sharing.rota.iter().filter(|one| one.tier != CLOSED);
+            return Some(next(rota, &self.lanes(side), side)?.2);
         }
         let next = if side == Side::Left { self.ready.first() } else { self.ready.last() };
         next.map(|entry| entry.2)
     }
 
-    fn lanes(&self) -> BTreeMap<(u8, Kept), Vec<Kept>> {
+    fn lanes(&self, from: Side) -> BTreeMap<(u8, Kept), Vec<Kept>> {
         let mut lanes: BTreeMap<(u8, Kept), Vec<Kept>> = BTreeMap::new();
         for (priority, _, id) in &self.ready {
             lanes.entry((*priority, self.jobs[id].group)).or_default().push(id);
+        }
+        for ((_, group), lane) in &mut lanes {
+            if self.group_retry(group) == GroupRetry::Block {
+                let left = from == Side::Left;
+                lane.sort_by_key(|id| self.jobs[id].has_begun() != left);
+            }
         }
         lanes
     }
@@ -173,22 +290,28 @@ impl ModelQueue {
         if !self.is_shared() {
             return self.ready.iter().map(|entry| entry.2).collect();
         }
-        let (side, mut lanes, mut rota) =
-            (self.next_side(), self.lanes(), self.sharing.rota.clone());
+        let (side, mut lanes) = (self.next_side(), self.lanes(self.next_side()));
+        let of = |closed: bool| {
+            let rota = self.sharing.rota.iter();
+            rota.filter(move |one| (one.tier == CLOSED) == closed).cloned().collect()
+        };
         let mut listed = Vec::new();
-        while let Some((priority, group, id)) = next(&rota, &lanes, side) {
-            listed.push(id);
-            let lane = lanes.get_mut(&(priority, group)).expect("it has one");
-            lane.retain(|other| *other != id);
-            let at = rota.iter().position(|one| (one.priority, one.group) == (priority, group));
-            let mut one = rota.remove(at.expect("it waits"));
-            one.given += 1;
-            if lane.is_empty() {
-                continue;
-            } else if one.given >= self.weight(group) {
-                rota.push(Waiting { given: 0, ..one });
-            } else {
-                rota.insert(at.expect("it waits"), one);
+        // Those that may be taken come first.
+        for mut rota in [false, true].map(of) as [Vec<Waiting>; 2] {
+            while let Some((priority, group, id)) = next(rota.iter(), &lanes, side) {
+                listed.push(id);
+                let lane = lanes.get_mut(&(priority, group)).expect("it has one");
+                lane.retain(|other| *other != id);
+                let at = rota.iter().position(|one| (one.priority, one.group) == (priority, group));
+                let mut one = rota.remove(at.expect("it waits"));
+                one.given += 1;
+                if lane.is_empty() {
+                    continue;
+                } else if one.given >= self.weight(group) {
+                    rota.push(Waiting { given: 0, ..one });
+                } else {
+                    rota.insert(at.expect("it waits"), one);
+                }
             }
         }
         if side == Side::Right {
@@ -210,17 +333,36 @@ impl ModelQueue {
     pub fn group_count(&self) -> u64 {
         self.groups().len() as u64
     }
+
+    /// Whether a ready job stands before earlier ones of its group because it has begun.
+    pub fn is_ahead(&self, id: Kept) -> bool {
+        let job = &self.jobs[id];
+        let earlier = |other: &&ModelJob| {
+            (other.group, other.priority, other.state) == (job.group, job.priority, job.state)
+                && other.place < job.place
+                && !other.has_begun()
+        };
+        let block = self.group_retry(job.group) == GroupRetry::Block;
+        block && job.has_begun() && self.jobs.values().any(|other| earlier(&other))
+    }
+
+    /// Closed groups with ready jobs.
+    pub fn groups_closed(&self) -> u64 {
+        let groups = self.groups();
+        let held = groups.iter().filter(|(group, counts)| counts[1] > 0 && !self.is_open(group));
+        held.count() as u64
+    }
 }
 
 /// The first of the lowest tier of the first priority gives its first job.
-fn next(
-    rota: &[Waiting],
+fn next<'r>(
+    rota: impl Iterator<Item = &'r Waiting>,
     lanes: &BTreeMap<(u8, Kept), Vec<Kept>>,
     side: Side,
 ) -> Option<(u8, Kept, Kept)> {
     let from_left = side == Side::Left;
     let rank = |priority: u8| if from_left { priority } else { 9 - priority };
-    let first = rota.iter().min_by_key(|one| (rank(one.priority), one.tier))?;
+    let first = rota.min_by_key(|one| (rank(one.priority), one.tier))?;
     let lane = &lanes[&(first.priority, first.group)];
     let id = if from_left { lane.first() } else { lane.last() };
     Some((first.priority, first.group, *id?))
@@ -232,7 +374,12 @@ impl Check<'_> {
         let key = |name: QueueName<'static>| (name.db.0, name.name);
         match *of {
             Grouping::List(ref of) => {
-                let groups = self.groups_of(key(of.queue));
+                let mut groups = self.groups_of(key(of.queue));
+                if of.closed {
+                    let queue = self.auditor.model.queues.get(&key(of.queue));
+                    let open = |group: Kept| queue.is_none_or(|queue| queue.is_open(group));
+                    groups.retain(|group, counts| counts[1] > 0 && !open(group));
+                }
                 let Some(Said::Groups(rows)) = self.answer_of(client) else { panic!("no groups") };
                 self.replied_in_full();
                 let seen: Vec<(Kept, [u64; 4])> =
@@ -248,8 +395,17 @@ impl Check<'_> {
                 match (said, counts) {
                     (Some(Said::GroupStats(view)), Some(counts)) => {
                         assert_eq!(view.row.counts, counts, "counts of {group:?}");
-                        let weight = self.auditor.model.queues[&key(queue)].weight(group);
-                        assert_eq!(u64::from(view.weight), weight, "the weight of {group:?}");
+                        let queue = &self.auditor.model.queues[&key(queue)];
+                        let said = [view.weight, view.max_leased].map(u64::from);
+                        let set = [queue.weight(group), queue.group_max_leased(group)];
+                        assert_eq!(said, set, "the settings of {group:?}");
+                        assert_eq!(view.row.state, queue.group_state(group), "of {group:?}");
+                        let own = queue.sharing.set.get(group).copied().unwrap_or_default();
+                        assert_eq!(view.opens, own.pause.end(), "when {group:?} opens");
+                        let delayed = |job: &&ModelJob| job.state == JobState::Delayed;
+                        let waiting = queue.begun_of(group).filter(delayed).count() as u64;
+                        assert_eq!(view.waiting_retries, waiting, "retries of {group:?}");
+                        assert_eq!(view.retry, queue.group_retry(group), "of {group:?}");
                     }
                     (Some(Said::NilArray), None) => {}
                     (said, counts) => panic!("{said:?} for {counts:?}"),
@@ -257,24 +413,44 @@ impl Check<'_> {
             }
             Grouping::Settings { queue, group, .. } => {
                 let queue = self.auditor.model.queues.get(&key(queue));
-                let weight = queue.map_or(1, |queue| queue.weight(group));
-                let set = queue.is_some_and(|queue| queue.sharing.set.contains_key(group));
-                let values = vec![(Setting::GroupWeight, weight.to_string(), set)];
+                let weight = queue.map_or(1, |queue| queue.weight(group)).to_string();
+                let max = queue.map_or(0, |queue| queue.group_max_leased(group)).to_string();
+                let retry = queue.map_or(GroupRetry::Pass, |queue| queue.group_retry(group));
+                let own = queue.and_then(|queue| queue.sharing.set.get(group)).copied();
+                let own = own.unwrap_or_default();
+                let values = vec![
+                    (Setting::GroupWeight, weight, own.weight.is_some()),
+                    (Setting::GroupMaxLeased, max, own.max_leased.is_some()),
+                    (Setting::GroupRetry, retry.word().to_string(), own.retry.is_some()),
+                ];
                 self.reply = Some(Said::Settings(values, true));
             }
             Grouping::Configure { queue, group, changes } => {
                 if self.refused_for_memory() {
                     return;
                 }
-                self.set_group(key(queue), group, changes);
+                self.set_group(key(queue), group, |own| own.merged(changes));
                 self.auditor.note("group configured");
             }
-            Grouping::Unconfigure { queue, group } => {
-                let own = self.auditor.model.queues.get(&key(queue));
-                if own.is_some_and(|own| own.sharing.set.contains_key(group)) {
-                    self.set_group(key(queue), group, GroupSettings::default());
+            Grouping::Pause { queue, group, for_ms } => {
+                let max_ms = self.step.settings.delay_ms_max;
+                if for_ms.is_some_and(|ms| ms > max_ms) {
+                    return self.refused("ERR FOR is ");
                 }
-                self.reply = Some(Said::Ok);
+                if self.refused_for_memory() {
+                    return;
+                }
+                let end = for_ms.map(|ms| Millis(self.ceil() + ms));
+                let pause = end.map_or(Pause::Endless, Pause::Until);
+                self.set_group(key(queue), group, |own| GroupSettings { pause, ..own });
+                self.auditor.note("group paused");
+            }
+            Grouping::Resume { queue, group } => {
+                let pause = Pause::None;
+                self.set_group(key(queue), group, |own| GroupSettings { pause, ..own });
+            }
+            Grouping::Unconfigure { queue, group } => {
+                self.set_group(key(queue), group, |own| GroupSettings::paused(own.pause));
             }
         }
     }
@@ -284,28 +460,47 @@ impl Check<'_> {
         queue.map_or_else(BTreeMap::new, ModelQueue::groups)
     }
 
-    fn set_group(&mut self, key: QueueKey, group: Kept, settings: GroupSettings) {
+    fn own_of(&self, key: QueueKey, group: Kept) -> GroupSettings {
         let own = self.auditor.model.queues.get(&key).map(|queue| &queue.sharing.set);
-        let own = own.and_then(|set| set.get(group)).copied().unwrap_or_default();
+        own.and_then(|set| set.get(group)).copied().unwrap_or_default()
+    }
+
+    fn set_group(
+        &mut self,
+        key: QueueKey,
+        group: Kept,
+        change: impl FnOnce(GroupSettings) -> GroupSettings,
+    ) {
+        let own = self.own_of(key, group);
+        let settings = change(own);
         if own != settings {
             self.to_group = Some((key, group, settings));
         }
         self.reply = Some(Said::Ok);
     }
 
+    /// Something was set for a group, or its pause ended by itself.
     pub fn group_set(&mut self, queue: QueueNo, fact: &Fact<'_>) {
         let Fact::GroupSet { group, settings, .. } = *fact else { unreachable!("called for one") };
         let key = self.model().numbers[&queue.0];
         let group = keep(group);
-        assert_eq!(self.to_group.take(), Some((key, group, settings)), "what is set for a group");
-        let now = self.now().0;
+        let (now, own) = (self.now().0, self.own_of(key, group));
+        let over = own.pause.end().is_some_and(|end| end.0 <= now);
+        if over && settings == (GroupSettings { pause: Pause::None, ..own }) {
+            self.work += 1;
+            self.auditor.note("group's pause over");
+        } else {
+            self.decide_once();
+            let wanted = self.to_group.take();
+            assert_eq!(wanted, Some((key, group, settings)), "what is set for a group");
+        }
         let queue = self.model().queue(key);
         if settings.is_empty() {
             queue.sharing.set.remove(group);
         } else {
             queue.sharing.set.insert(group, settings);
         }
-        queue.retier(group);
+        queue.reset(group);
         queue.used = now;
     }
 }

@@ -1,11 +1,11 @@
 //! What clients ask for: random requests, drawn by the options of the run. Knows nothing of the
 //! model; all it remembers are tokens that replies told.
 
-use delayd::engine::model::group::{GroupOrder, GroupSettings, Grouping, ListGroups};
+use delayd::engine::model::group::{GroupOrder, GroupRetry, GroupSettings, Grouping, ListGroups};
 use delayd::engine::model::later::Later;
 use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
-use delayd::engine::model::queue_settings::{QueueSettings, Setting};
+use delayd::engine::model::queue_settings::{Pause, QueueSettings, Setting};
 use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{
     Add, Direction, Find, JobState, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request,
@@ -329,19 +329,31 @@ impl Workload {
         named.then(|| keep(format!("g{}", self.pick(self.options.groups)).as_bytes()))
     }
 
+    fn retry(&mut self) -> GroupRetry {
+        if self.one_in(3) { GroupRetry::Pass } else { GroupRetry::Block }
+    }
+
     fn groups(&mut self) -> Request<'static> {
         let (queue, group) = (self.queue(), self.group().unwrap_or(b"other"));
-        Request::Groups(match self.pick(6) {
+        Request::Groups(match self.pick(9) {
             0 => {
                 let (pattern, order, after) = (None, GroupOrder::Name, None);
-                let count = [1, 2, 1_000][self.pick(3)];
-                Grouping::List(ListGroups { queue, pattern, order, count, after })
+                let (count, closed) = ([1, 2, 1_000][self.pick(3)], self.one_in(3));
+                Grouping::List(ListGroups { queue, pattern, order, count, after, closed })
             }
             1 => Grouping::Stats { queue, group },
             2 => Grouping::Settings { queue, group, only: None },
             3 => Grouping::Unconfigure { queue, group },
+            4 => Grouping::Resume { queue, group },
+            5 => {
+                let for_ms = [None, Some(1), Some(20), Some(5_000), Some(DELAY_MS_MAX + 1)];
+                Grouping::Pause { queue, group, for_ms: for_ms[self.pick(5)] }
+            }
             _ => {
-                let changes = GroupSettings { weight: Some([1, 2, 3][self.pick(3)]) };
+                let weight = self.one_in(2).then(|| [1, 2, 3][self.pick(3)]);
+                let max_leased = self.one_in(2).then(|| [0, 1, 2, 3][self.pick(4)]);
+                let retry = self.one_in(2).then(|| self.retry());
+                let changes = GroupSettings { weight, max_leased, retry, pause: Pause::None };
                 Grouping::Configure { queue, group, changes }
             }
         })
@@ -617,6 +629,8 @@ impl Workload {
             dead_max: self.one_in(4).then(|| [0, 1, 100, 100_000][self.pick(4)]),
             due_enters: self.one_in(4).then(|| self.side()),
             group_weight: Later(self.one_in(4).then(|| [1, 2, 5][self.pick(3)])),
+            group_max_leased: Later(self.one_in(4).then(|| [0, 1, 2, 9][self.pick(4)])),
+            group_retry: Later(self.one_in(4).then(|| self.retry())),
         }
     }
 

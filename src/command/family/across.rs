@@ -91,6 +91,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .after("BY")
                 .optional()
                 .about("The order. Default NAME."),
+            Argument::word("closed", "CLOSED")
+                .optional()
+                .about("Only groups that are closed and have ready jobs."),
             COUNT.about("Maximum number of groups, 1 to 1000. Default 50."),
             Argument::option("AFTER", "after", ArgumentKind::Bytes).shown("name").about(
                 "BY NAME: continue after this name, which need not exist any more; empty begins.",
@@ -100,7 +103,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .tips(&["nondeterministic_output"])
         .keys(KeyPositions::Range { first: 1, last: 1 })
         .reply("Array of maps (in RESP2 of flat arrays): `name`, `ready`, `delayed`, `leased`, `dead`, \
-                `oldest-ready-age-ms` (from its due time, or nil).")
+                `state` (`open`, `paused`, `limit`: at its `group-max-leased`, or `retry`: jobs that wait for their \
+                next attempt hold it back), `oldest-ready-age-ms` (from its due \
+                time, or nil).")
         .notes("Groups with a job, and those for which something is set. Many groups are examined in slices, between \
                 which other clients are served: each row is of one instant, but not all rows are of the same.")
         .example(&[
@@ -134,7 +139,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 ];
 
 fn parse_queues<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let Ranked { by, pattern, count, after } = Ranked::read(args)?;
+    let Ranked { by, pattern, count, after, .. } = Ranked::read(args)?;
     let order = Order::ALL.into_iter().find(|order| by.eq_ignore_ascii_case(order.word()));
     let order = order.unwrap_or(Order::Name);
     // The user's rights are looked up when it runs.
@@ -144,10 +149,10 @@ fn parse_queues<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 
 fn parse_groups<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
-    let Ranked { by, pattern, count, after } = Ranked::read(args)?;
+    let Ranked { by, pattern, count, after, closed } = Ranked::read(args)?;
     let order = GroupOrder::ALL.into_iter().find(|order| by.eq_ignore_ascii_case(order.word()));
     let order = order.unwrap_or(GroupOrder::Name);
-    let groups = ListGroups { queue, pattern, order, count, after };
+    let groups = ListGroups { queue, pattern, order, count, after, closed };
     Ok(Action::Engine(Request::Groups(Grouping::List(groups))))
 }
 
@@ -157,16 +162,19 @@ struct Ranked<'a> {
     pattern: Option<&'a [u8]>,
     count: u32,
     after: Option<&'a [u8]>,
+    closed: bool,
 }
 
 impl<'a> Ranked<'a> {
     fn read(args: &mut Args<'a>) -> Result<Ranked<'a>, Error> {
-        let mut read = Ranked { by: NAME, pattern: None, count: COUNT_DEFAULT, after: None };
+        let (pattern, after, closed) = (None, None, false);
+        let mut read = Ranked { by: NAME, pattern, count: COUNT_DEFAULT, after, closed };
         while let Some(option) = args.option()? {
             match option {
                 "MATCH" => read.pattern = Some(args.pattern("pattern")?),
                 "BY" => read.by = args.choice()?,
                 "COUNT" => read.count = rows(args)?,
+                "CLOSED" => read.closed = true,
                 "AFTER" if args.peek() == Some(b"") => read.after = Some(args.word("after")?),
                 "AFTER" => read.after = Some(args.text("after", NAME_BYTES_MAX)?),
                 _ => return Err(args.unknown_option()),

@@ -81,7 +81,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 `backoff`, `lease-ms` (0 if it has none of its own), `ttl-ms` (0 never), `expires` (unix ms, 0 \
                 never), `unique-ms`; while leased `token`, `lease-end` (unix ms), `bound` (0 or 1); when \
                 dead `reason` (`attempts`, `timeout`, `lost`, `buried`) and `died` (unix ms), `error` \
-                when a NACK gave one; last `meta`, a map, if the job has META. Nil if there is no such job.")
+                when a NACK gave one; last, if the job has them, `group`, and `meta`, a map. Nil if there is no such job.")
         .example(&[("DELAY.GET orders order:8", "(nil)")])
         .parse(parse_get),
 ];

@@ -50,7 +50,9 @@ const AT_MOST_ONCE: &str = "The job is gone once it was handed over: for work th
 
 const LOOKED_AT: &str = "At most 20,000 jobs are examined. 32 skipped jobs count as one, and each KiB of a body that \
                          begins like the requested one counts as one more. Beyond that it is an error; DELAY.SCAN \
-                         iterates over any number of jobs. In a transaction EXEC's limits apply instead.";
+                         iterates over any number of jobs. In a transaction EXEC's limits apply instead. While a \
+                         ready job has a GROUP, jobs are counted from the side from which POP takes, and all on the \
+                         way are examined.";
 
 const LIST: CommandSpec = CommandSpec::BASE.group(Group::List).keys(KEY);
 
@@ -80,7 +82,8 @@ const POP: CommandSpec = LIST
     .flags(&[Flag::Write, Flag::Fast])
     .access(Access::Take)
     .reply("Bulk string: the body; nil if no job is ready. With a count an array of bodies, or nil. A body that \
-            brings it to 4 MiB ends it early.")
+            brings it to 4 MiB ends it early. An error while a ready job has a GROUP and this is not the side from \
+            which POP takes.")
     .notes(AT_MOST_ONCE);
 
 /// A command that waits for a job of several queues.

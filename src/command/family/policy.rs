@@ -6,9 +6,9 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
-use crate::engine::model::group::{GroupSettings, Grouping};
+use crate::engine::model::group::{GroupRetry, GroupSettings, Grouping};
 use crate::engine::model::later::Later;
-use crate::engine::model::queue_settings::{QueueSettings, Setting, Side};
+use crate::engine::model::queue_settings::{Pause, QueueSettings, Setting, Side};
 use crate::engine::model::request::{Direction, Request};
 use crate::error::Error;
 use crate::limits::{GROUP_WEIGHT_MAX, RATE_MAX};
@@ -52,9 +52,18 @@ const SETTINGS: &[Argument] = &[
     Argument::new("n", ArgumentKind::Integer).after("group-weight").about(
         "How many jobs each group gives in its turn, and its share of consumers, 1 to 1000. Default 1.",
     ),
+    Argument::new("n", ArgumentKind::Integer).after("group-max-leased").about(
+        "Maximum number of leases of each group at once; at the limit its other jobs wait, and no other group does. \
+         0 no limit. Default 0.",
+    ),
+    Argument::one_of("group-retry", RETRIES).after("group-retry").about(
+        "With `block` a job counts for group-max-leased from its first delivery until it has ended, and comes before those \
+         of its group that were never delivered: a job that waits for its next attempt is not overtaken. Default `pass`.",
+    ),
 ];
 
 const SIDES: &[Argument] = &[Argument::word("right", "right"), Argument::word("left", "left")];
+const RETRIES: &[Argument] = &[Argument::word("pass", "pass"), Argument::word("block", "block")];
 
 const NAMES: &[Argument] = &[
     Argument::word("attempts", "attempts"),
@@ -69,6 +78,8 @@ const NAMES: &[Argument] = &[
     Argument::word("dead-max", "dead-max"),
     Argument::word("due-enters", "due-enters"),
     Argument::word("group-weight", "group-weight"),
+    Argument::word("group-max-leased", "group-max-leased"),
+    Argument::word("group-retry", "group-retry"),
 ];
 
 const ONE_GROUP: Argument =
@@ -135,7 +146,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .complexity("O(N) where N is the number of settings named")
             .arguments(&[
                 QUEUE,
-                GROUP.about("For this group alone; then only group-weight can be set. At most 10000 groups of a queue."),
+                GROUP.about("For this group alone; then only group-weight, group-max-leased and group-retry can be set. At most 10000 groups of a queue."),
                 Argument::one_of("setting", SETTINGS).multiple(),
             ])
             .flags(&[Flag::Write, Flag::Fast])
@@ -163,6 +174,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .arguments(&[
             QUEUE,
             DIRECTION,
+            GROUP.about("Only this group, for taking: its jobs wait, and no other group does. OUT may be said."),
             Argument::option("FOR", "duration", ArgumentKind::Duration)
                 .about("It resumes by itself after this long, 1ms to `max-delay` (3650d)."),
         ])
@@ -184,7 +196,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ])
         .parse(parse_pause),
     row("delay.resume", "Resumes a paused queue", CommandSpec::BASE)
-        .arguments(&[QUEUE, OPENED])
+        .arguments(&[QUEUE, OPENED, GROUP.about("Only this group. OUT may be said.")])
         .flags(&[Flag::Write, Flag::Fast])
         .keys(KEY)
         .access(Access::Update)
@@ -227,7 +239,7 @@ fn check_of_groups(setting: Setting) -> Result<(), Error> {
     let words = all.map(Setting::word).collect::<Vec<_>>().join(", ");
     let word = setting.word();
     Err(Error::text(format!(
-        "ERR '{word}' is a setting of the queue; for one group there is {words}"
+        "ERR '{word}' is a setting of the queue; for one group there are {words}"
     )))
 }
 
@@ -241,6 +253,15 @@ fn parse_set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "group-weight" => {
                 let weight = args.integer("group-weight", 1, GROUP_WEIGHT_MAX.into())?;
                 changes.group_weight = Later(Some(weight as u32));
+            }
+            "group-max-leased" => {
+                let most = args.integer("group-max-leased", 0, of_u32)?;
+                changes.group_max_leased = Later(Some(most as u32));
+            }
+            "group-retry" => {
+                let block = args.choice()? == GroupRetry::Block.word();
+                let retry = if block { GroupRetry::Block } else { GroupRetry::Pass };
+                changes.group_retry = Later(Some(retry));
             }
             "attempts" => changes.attempts = Some(args.integer("attempts", 0, of_u32)? as u32),
             "backoff" => changes.backoff = Some(args.backoff()?),
@@ -269,29 +290,55 @@ fn parse_set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     }
     let named = Setting::ALL.into_iter().filter(|setting| setting.written(&changes).is_some());
     named.into_iter().try_for_each(check_of_groups)?;
-    let changes = GroupSettings { weight: changes.group_weight.0 };
+    let QueueSettings { group_weight, group_max_leased, group_retry, .. } = *changes;
+    let (weight, max_leased, retry) = (group_weight.0, group_max_leased.0, group_retry.0);
+    let changes = GroupSettings { weight, max_leased, retry, pause: Pause::None };
     Ok(Action::Engine(Request::Groups(Grouping::Configure { queue, group, changes })))
 }
 
 fn parse_pause<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
-    let (mut direction, mut for_ms) = (Direction::All, None);
+    let (mut direction, mut group, mut for_ms) = (None, None, None);
     while let Some(option) = args.option()? {
         match option {
             "FOR" => for_ms = Some(args.duration("FOR", 1)?),
-            word => direction = direction_of(word),
+            "GROUP" => group = Some(args.group()?),
+            word => direction = Some(direction_of(word)),
         }
     }
-    Ok(Action::Engine(Request::Pause { queue, direction, for_ms }))
+    Ok(Action::Engine(match group {
+        Some(group) => {
+            check_out(direction)?;
+            Request::Groups(Grouping::Pause { queue, group, for_ms })
+        }
+        None => Request::Pause { queue, direction: direction.unwrap_or(Direction::All), for_ms },
+    }))
+}
+
+/// A group takes jobs, whatever happens.
+fn check_out(direction: Option<Direction>) -> Result<(), Error> {
+    match direction {
+        None | Some(Direction::Out) => Ok(()),
+        _ => Err(Error::text("ERR a group can be closed for taking alone: OUT")),
+    }
 }
 
 fn parse_resume<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
-    let mut direction = Direction::All;
+    let (mut direction, mut group) = (None, None);
     while let Some(option) = args.option()? {
-        direction = direction_of(option);
+        match option {
+            "GROUP" => group = Some(args.group()?),
+            word => direction = Some(direction_of(word)),
+        }
     }
-    Ok(Action::Engine(Request::Resume { queue, direction }))
+    Ok(Action::Engine(match group {
+        Some(group) => {
+            check_out(direction)?;
+            Request::Groups(Grouping::Resume { queue, group })
+        }
+        None => Request::Resume { queue, direction: direction.unwrap_or(Direction::All) },
+    }))
 }
 
 fn direction_of(word: &str) -> Direction {

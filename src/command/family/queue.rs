@@ -43,9 +43,12 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 `lateness-max-us`, and totals `added`, `delivered`, `acked`, `nacked`, `timeouts`, `lost`, \
                 `expired`, `deleted`, `died`, `dropped`, `popped`: every added job still exists, or was acked, \
                 popped, expired, deleted or dropped. Then `schedules`, and the totals `made` and `missed` of their \
-                occurrences, including removed schedules; then `groups`. Nil if the queue is unknown. With `GROUP`: \
-                `name`, `ready`, `delayed`, `leased`, `dead`, `oldest-ready-age-ms` and `weight` of that group; nil if \
-                it has no job and nothing is set for it.")
+                occurrences, including removed schedules; then `groups`, and `groups-closed`: those that are \
+                closed and have ready jobs. Nil if the queue is unknown. With `GROUP` of that group: `name`, `ready`, \
+                `delayed`, `leased`, `dead`, `state` (`open`, `paused`, `limit`: at its `group-max-leased`, or `retry`: jobs that wait for \
+                their next attempt hold it back), \
+                `oldest-ready-age-ms`, `weight`, `max-leased`, `retry`, `waiting-retries`, and `opens`: when its pause ends (unix ms or nil); nil \
+                if it has no job and nothing is set for it.")
         .notes("Lateness is measured from the due time to the release of the reply, for jobs for which a \
                 consumer was waiting when they fell due. Jobs held back by a pause or a limit of the queue do not \
                 count.")

@@ -45,14 +45,18 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         Reply::Settings { values, all } => write_settings(values, *all, out),
         Reply::Stats(stats) => write_stats(stats, out),
         Reply::GroupStats(view) => {
-            out.map(7);
+            out.map(12);
             write_group_row(&view.row, out);
             number("weight", view.weight.into(), out);
+            number("max-leased", view.max_leased.into(), out);
+            text("retry", view.retry.word().as_bytes(), out);
+            number("waiting-retries", view.waiting_retries, out);
+            maybe("opens", view.opens.map(|at| at.0), out);
         }
         Reply::Groups(rows) => {
             out.array(rows.len());
             for row in *rows {
-                out.map(6);
+                out.map(7);
                 write_group_row(row, out);
             }
         }
@@ -208,7 +212,7 @@ fn write_settings(values: &[(Setting, String, bool)], all: bool, out: &mut Encod
 }
 
 fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
-    out.map(28);
+    out.map(29);
     number("delayed", stats.delayed, out);
     number("ready", stats.ready, out);
     number("leased", stats.leased, out);
@@ -238,6 +242,7 @@ fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
     number("made", stats.made, out);
     number("missed", stats.missed, out);
     number("groups", stats.groups, out);
+    number("groups-closed", stats.groups_closed, out);
 }
 
 fn write_group_row(row: &GroupRow, out: &mut Encoder<'_>) {
@@ -246,6 +251,7 @@ fn write_group_row(row: &GroupRow, out: &mut Encoder<'_>) {
     number("delayed", row.count(JobState::Delayed), out);
     number("leased", row.count(JobState::Leased), out);
     number("dead", row.count(JobState::Dead), out);
+    text("state", row.state.word().as_bytes(), out);
     maybe("oldest-ready-age-ms", row.oldest_ready_age_ms, out);
 }
 

@@ -149,6 +149,7 @@ impl Step<'_, '_> {
             return Outcome::Again;
         }
         self.commit(&Fact::Purged { queue, purge, count }, Located::NOTHING);
+        self.go_on_reviewing(queue);
         // Leases that are gone may have been what held the next jobs back.
         if self.store.queue(queue).count(JobState::Ready) > 0 {
             self.touch(queue, None);

@@ -22,6 +22,9 @@ impl Step<'_, '_> {
                 }
                 self.commit(&Fact::Deleted { queue, id }, at);
             }
+            if removed > 0 {
+                self.note_place_free(queue);
+            }
         }
         self.reply(Reply::Integer(removed))
     }

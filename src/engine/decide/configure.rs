@@ -1,6 +1,7 @@
 //! A queue's user settings and its pauses.
 
 use crate::engine::model::fact::Fact;
+use crate::engine::model::group::GroupRetry;
 use crate::engine::model::later::Later;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
 use crate::engine::model::reply::Reply;
@@ -50,7 +51,8 @@ impl Step<'_, '_> {
         if let Some(lease_ms) = changes.lease_ms {
             self.live.settings.check_lease("lease", lease_ms)?;
         }
-        if changes.group_weight.0.is_some() {
+        let of_groups = |setting: &Setting| setting.is_of_groups() && setting.is_set(changes);
+        if Setting::ALL.iter().any(of_groups) {
             self.check_level(LEVEL_GROUPS, "groups")?;
         }
         let number = self.queue(name);
@@ -122,6 +124,7 @@ impl Step<'_, '_> {
             let pace = if before.is_some() { Pace::begun(self.now) } else { Pace::default() };
             self.store.aside_mut(queue).pace = pace;
         }
+        self.go_on_reviewing(queue);
         // A limit may have been raised: serve waiting clients.
         self.touch(queue, None);
     }
@@ -132,13 +135,9 @@ impl Step<'_, '_> {
         direction: Direction,
         for_ms: Option<u64>,
     ) -> Outcome {
-        let max_ms = self.live.settings.delay_ms_max;
-        let pause = match for_ms {
-            Some(asked_ms) if asked_ms > max_ms => {
-                return self.refuse(&Error::PauseTooLong { asked_ms, max_ms });
-            }
-            Some(ms) => Pause::Until(self.now.ceil().plus(ms)),
-            None => Pause::Endless,
+        let pause = match self.pause_for(for_ms) {
+            Ok(pause) => pause,
+            Err(error) => return self.refuse(&error),
         };
         let number = self.queue(name);
         if let Err(error) = self.check_own_memory(name, number, 0) {
@@ -147,6 +146,16 @@ impl Step<'_, '_> {
         let queue = self.bound(name, number);
         self.put_pause(queue, direction, pause);
         self.reply(Reply::Ok)
+    }
+
+    /// A pause that begins now and ends after so many ms, or that is resumed.
+    pub(super) fn pause_for(&self, for_ms: Option<u64>) -> Result<Pause, Error> {
+        let max_ms = self.live.settings.delay_ms_max;
+        match for_ms {
+            Some(asked_ms) if asked_ms > max_ms => Err(Error::PauseTooLong { asked_ms, max_ms }),
+            Some(ms) => Ok(Pause::Until(self.now.ceil().plus(ms))),
+            None => Ok(Pause::Endless),
+        }
     }
 
     pub fn resume(&mut self, name: QueueName<'_>, direction: Direction) -> Outcome {
@@ -202,6 +211,8 @@ impl Live {
             dead_max: Some(limits::DEAD_COUNT_DEFAULT),
             due_enters: Some(Default::default()),
             group_weight: Later(Some(limits::GROUP_WEIGHT_DEFAULT)),
+            group_max_leased: Later(Some(0)),
+            group_retry: Later(Some(GroupRetry::Pass)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::group::{GroupOrder, GroupSettings, GroupView, Grouping, ListGroups};
-use crate::engine::model::queue_settings::Setting;
+use crate::engine::model::queue_settings::{Pause, QueueSettings, Setting};
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::model::turn::Outcome;
@@ -13,7 +13,7 @@ use crate::engine::store::Located;
 use crate::engine::store::groups::group_bytes;
 use crate::error::{Error, Shown};
 use crate::ids::QueueNo;
-use crate::limits::{GROUPS_SET_MAX, LEVEL_GROUPS};
+use crate::limits::{GROUP_WEIGHT_DEFAULT, GROUPS_SET_MAX, LEVEL_GROUPS};
 
 impl Step<'_, '_> {
     pub fn groups(&mut self, of: &Grouping<'_>) -> Outcome {
@@ -22,18 +22,18 @@ impl Step<'_, '_> {
             Grouping::Stats { queue, group } => self.group_stats(queue, group),
             Grouping::Settings { queue, group, only } => self.group_settings(queue, group, only),
             Grouping::Configure { queue, group, changes } => {
-                match self.configure_group(queue, group, changes) {
-                    Ok(()) => self.reply(Reply::Ok),
-                    Err(error) => self.refuse(&error),
-                }
+                self.change_group(queue, group, |own| Ok(own.merged(changes)))
             }
             Grouping::Unconfigure { queue, group } => {
-                if let Some((queue, number)) = self.find_group(queue, group)
-                    && self.is_set(queue, number)
-                {
-                    self.put_group(queue, group, GroupSettings::default());
-                }
-                self.reply(Reply::Ok)
+                self.change_group(queue, group, |own| Ok(GroupSettings::paused(own.pause)))
+            }
+            Grouping::Pause { queue, group, for_ms } => {
+                let pause = self.pause_for(for_ms);
+                self.change_group(queue, group, |own| Ok(GroupSettings { pause: pause?, ..own }))
+            }
+            Grouping::Resume { queue, group } => {
+                let pause = Pause::None;
+                self.change_group(queue, group, |own| Ok(GroupSettings { pause, ..own }))
             }
         }
     }
@@ -74,7 +74,8 @@ impl Step<'_, '_> {
                 walk.from += (left - steps) as u32;
                 let Some(number) = found else { continue };
                 let name = groups.name(number);
-                if of.after.is_some_and(|after| name <= after) {
+                let skipped = of.after.is_some_and(|after| name <= after);
+                if skipped || of.closed && !groups.is_held(number) {
                     continue;
                 }
                 let key = match of.order {
@@ -101,7 +102,16 @@ impl Step<'_, '_> {
         let found = self.find_group(name, group).and_then(|(queue, number)| {
             let row = self.store.group_row_of(queue, number, self.now)?;
             let known = self.is_set(queue, number) || row.counts != [0; 4];
-            known.then(|| GroupView { row, weight: self.store.queue(queue).stint(number) })
+            let of_queue = self.store.queue(queue);
+            let groups = of_queue.groups.as_ref()?;
+            known.then(|| GroupView {
+                row,
+                weight: of_queue.stint(number),
+                max_leased: of_queue.group_max_leased(number),
+                retry: of_queue.group_retry(number),
+                waiting_retries: groups.begun(number)[0],
+                opens: groups.settings(number).pause.end(),
+            })
         });
         match found {
             Some(view) => self.reply(Reply::GroupStats(&view)),
@@ -121,27 +131,58 @@ impl Step<'_, '_> {
         });
         let own = own.unwrap_or_default();
         let queue = self.queue(name).map(|number| self.store.queue(number));
-        let of_queue = queue.and_then(|queue| queue.settings.as_deref());
-        let holds = own.weight.or(of_queue.and_then(|set| set.group_weight.0));
-        let weight = holds.unwrap_or(crate::limits::GROUP_WEIGHT_DEFAULT).to_string();
-        let values = [(Setting::GroupWeight, weight, own.weight.is_some())];
+        let unset = QueueSettings::default();
+        let set = queue.and_then(|queue| queue.settings.as_deref()).unwrap_or(&unset);
+        let value = |setting| match setting {
+            Setting::GroupWeight => {
+                let holds = own.weight.or(set.group_weight.0).unwrap_or(GROUP_WEIGHT_DEFAULT);
+                (holds.to_string(), own.weight.is_some())
+            }
+            Setting::GroupMaxLeased => {
+                let holds = own.max_leased.or(set.group_max_leased.0).unwrap_or(0);
+                (holds.to_string(), own.max_leased.is_some())
+            }
+            _ => {
+                let holds = own.retry.or(set.group_retry.0).unwrap_or_default();
+                (holds.word().to_string(), own.retry.is_some())
+            }
+        };
+        let asked = Setting::ALL.into_iter().filter(|setting| setting.is_of_groups());
+        let asked = asked.filter(|setting| only.is_none_or(|only| only == *setting));
+        let values: Vec<(Setting, String, bool)> = asked
+            .map(|setting| {
+                let (value, is_set) = value(setting);
+                (setting, value, is_set)
+            })
+            .collect();
         self.reply(Reply::Settings { values: &values, all: only.is_none() })
     }
 
-    fn configure_group(
+    fn change_group(
         &mut self,
         name: QueueName<'_>,
         group: &[u8],
-        changes: GroupSettings,
+        change: impl FnOnce(GroupSettings) -> Result<GroupSettings, Error>,
+    ) -> Outcome {
+        match self.try_change_group(name, group, change) {
+            Ok(()) => self.reply(Reply::Ok),
+            Err(error) => self.refuse(&error),
+        }
+    }
+
+    fn try_change_group(
+        &mut self,
+        name: QueueName<'_>,
+        group: &[u8],
+        change: impl FnOnce(GroupSettings) -> Result<GroupSettings, Error>,
     ) -> Result<(), Error> {
         self.check_level(LEVEL_GROUPS, "groups")?;
         let queue = self.queue(name);
         let groups = queue.and_then(|queue| self.store.queue(queue).groups.as_deref());
         let number = queue.and_then(|queue| self.store.find_group(queue, group));
-        let own = groups
-            .zip(number)
-            .map_or_else(GroupSettings::default, |(groups, number)| groups.settings(number));
-        let settings = own.merged(changes);
+        let own = groups.zip(number).map(|(groups, number)| groups.settings(number));
+        let own = own.unwrap_or_default();
+        let settings = change(own)?;
         if settings == own {
             return Ok(());
         }
@@ -156,11 +197,9 @@ impl Step<'_, '_> {
         let bytes = if number.is_none() { group_bytes(group) } else { 0 };
         self.check_own_memory(name, queue, bytes)?;
         let queue = self.bound(name, queue);
-        self.put_group(queue, group, settings);
-        Ok(())
-    }
-
-    fn put_group(&mut self, queue: QueueNo, group: &[u8], settings: GroupSettings) {
         self.commit(&Fact::GroupSet { queue, group, settings }, Located::NOTHING);
+        // It may be open now, or have more room: serve waiting clients.
+        self.touch(queue, None);
+        Ok(())
     }
 }

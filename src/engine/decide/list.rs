@@ -152,6 +152,7 @@ impl Step<'_, '_> {
             let at = self.store.located(*index);
             self.commit(&Fact::Deleted { queue: number, id: &id }, at);
         }
+        self.note_place_free(number);
         self.reply(Reply::Integer(found.len() as i64))
     }
 

@@ -146,21 +146,24 @@ impl Step<'_, '_> {
     /// Takes ready jobs of one queue until the batch is full; false if it gave up before the end, for
     /// lack of steps or of room.
     pub fn take(&mut self, queue: QueueNo, batch: &mut TakenJobs) -> bool {
-        self.store.review_groups(queue);
+        self.go_on_reviewing(queue);
         while !batch.is_full() {
+            if !self.store.review_front(queue) {
+                return false;
+            }
             let store = &self.store;
             let from = store.queue(queue);
             let front = from.next_side();
             let side = batch.taking.side().unwrap_or(front);
+            if side != front && from.ready.is_shared() {
+                if batch.is_empty() && self.may_take(queue) {
+                    batch.moved = Some(Err(shared_from_front(from)));
+                }
+                return true;
+            }
             let next = from.ready.at(side, store.jobs(), store.chunks());
             let Some(index) = next else { return true };
             if !self.may_take(queue) {
-                return true;
-            }
-            if side != front && from.ready.is_shared() {
-                if batch.is_empty() {
-                    batch.moved = Some(Err(shared_from_front(from)));
-                }
                 return true;
             }
             // A waiter leaves alone what the request of this step was promised.
@@ -206,6 +209,9 @@ impl Step<'_, '_> {
                 }
             }
             self.note_taken(queue);
+            if !leased {
+                self.note_place_free(queue);
+            }
         }
         true
     }

@@ -111,7 +111,8 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
     let occurring = occurring.encoded_bytes() + binding_policy(&backoff);
     Sizes {
         taking: taking.into_iter().max().expect("some"),
-        advancing: due + ends.into_iter().max().expect("some").max(occurring),
+        advancing: due
+            + ends.into_iter().max().expect("some").max(occurring).max(setting_group(LONGEST_ID)),
         redriven: redriven.encoded_bytes(),
         deleted: dropped,
         due,
@@ -146,6 +147,8 @@ fn everything(backoff: Backoff) -> Box<QueueSettings> {
         dead_max: Some(0),
         due_enters: Some(Default::default()),
         group_weight: Later(Some(1)),
+        group_max_leased: Later(Some(0)),
+        group_retry: Later(Some(Default::default())),
     })
 }
 
@@ -314,15 +317,13 @@ impl Bound {
             | Request::QueueCount { .. }
             | Request::Memory { .. } => return None,
             Request::Schedule(ref of) => return scheduling(of),
-            Request::Groups(Grouping::Configure { queue: name, group, .. }) => {
-                let settings = GroupSettings { weight: Some(1) };
-                let set = bytes(Fact::GroupSet { queue, group, settings });
-                Bound::adding(bound(name.name) + set, 0)
-            }
-            Request::Groups(Grouping::Unconfigure { group, .. }) => {
-                let settings = GroupSettings::default();
-                Bound::whole(bytes(Fact::GroupSet { queue, group, settings }))
-            }
+            Request::Groups(
+                Grouping::Configure { queue: name, group, .. }
+                | Grouping::Pause { queue: name, group, .. },
+            ) => Bound::adding(bound(name.name) + setting_group(group), 0),
+            Request::Groups(
+                Grouping::Unconfigure { group, .. } | Grouping::Resume { group, .. },
+            ) => Bound::whole(setting_group(group)),
             Request::Groups(_) => return None,
         })
     }
@@ -368,6 +369,14 @@ fn scheduling(of: &Scheduling<'_>) -> Option<Bound> {
         }
         _ => return None,
     })
+}
+
+/// All that can be set for a group.
+fn setting_group(group: &[u8]) -> u64 {
+    let (weight, max_leased, pause) = (Some(1), Some(1), Pause::Endless);
+    let retry = Some(Default::default());
+    let settings = GroupSettings { weight, max_leased, retry, pause };
+    Fact::GroupSet { queue: QUEUE, group, settings }.encoded_bytes()
 }
 
 /// A pause of a schedule begins or ends.

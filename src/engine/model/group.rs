@@ -5,8 +5,9 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 use crate::engine::model::later::Later;
-use crate::engine::model::queue_settings::Setting;
+use crate::engine::model::queue_settings::{Pause, Setting};
 use crate::engine::model::request::{JobState, QueueName};
+use crate::time::Millis;
 use crate::words::words;
 
 /// Running leases, for each of its weight, with which a group comes behind those that have fewer.
@@ -32,17 +33,45 @@ impl From<Option<&[u8]>> for OwnGroup {
     }
 }
 
+words! {
+    /// Whether a job that waits for its next attempt lets others of its group pass.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+    pub enum GroupRetry {
+        /// It does.
+        #[default]
+        Pass = "pass",
+        /// It counts for `group-max-leased` until it has ended, and comes before those that were never handed out.
+        Block = "block",
+    }
+}
+
 /// What is set for one group.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash, Debug)]
 pub struct GroupSettings {
     /// Jobs of a stint, and its share of consumers, 1 to 1,000; the queue's if absent.
     pub weight: Option<u32>,
+    /// Most leases that run at once, 0 for no limit; the queue's if absent.
+    pub max_leased: Option<u32>,
+    /// The queue's if absent.
+    pub retry: Option<GroupRetry>,
+    /// Whether none of its jobs may be taken.
+    pub pause: Pause,
 }
 
 impl GroupSettings {
-    /// Both together, `newer` where both set the same.
+    /// Both together, `newer` where both set the same; the pause stays.
     pub fn merged(self, newer: GroupSettings) -> GroupSettings {
-        GroupSettings { weight: newer.weight.or(self.weight) }
+        GroupSettings {
+            weight: newer.weight.or(self.weight),
+            max_leased: newer.max_leased.or(self.max_leased),
+            retry: newer.retry.or(self.retry),
+            pause: self.pause,
+        }
+    }
+
+    /// The pause alone.
+    pub fn paused(pause: Pause) -> GroupSettings {
+        GroupSettings { pause, ..GroupSettings::default() }
     }
 
     /// Whether nothing is set.
@@ -76,6 +105,8 @@ pub struct ListGroups<'a> {
     pub count: u32,
     /// Only names after this one; no such group need exist.
     pub after: Option<&'a [u8]>,
+    /// Only groups that are closed and have ready jobs.
+    pub closed: bool,
 }
 
 /// A request about groups.
@@ -89,8 +120,17 @@ pub enum Grouping<'a> {
     Settings { queue: QueueName<'a>, group: &'a [u8], only: Option<Setting> },
     /// `DELAY.CONFIG SET` with GROUP → ok. What is not said stays.
     Configure { queue: QueueName<'a>, group: &'a [u8], changes: GroupSettings },
-    /// `DELAY.CONFIG RESET` with GROUP → ok.
+    /// `DELAY.CONFIG RESET` with GROUP → ok. A pause stays.
     Unconfigure { queue: QueueName<'a>, group: &'a [u8] },
+    /// `DELAY.PAUSE` with GROUP → ok.
+    Pause {
+        queue: QueueName<'a>,
+        group: &'a [u8],
+        /// For this many ms, at least 1; otherwise until it is resumed.
+        for_ms: Option<u64>,
+    },
+    /// `DELAY.RESUME` with GROUP → ok.
+    Resume { queue: QueueName<'a>, group: &'a [u8] },
 }
 
 impl<'a> Grouping<'a> {
@@ -100,13 +140,28 @@ impl<'a> Grouping<'a> {
             | Grouping::Stats { queue, .. }
             | Grouping::Settings { queue, .. }
             | Grouping::Configure { queue, .. }
-            | Grouping::Unconfigure { queue, .. } => queue,
+            | Grouping::Unconfigure { queue, .. }
+            | Grouping::Pause { queue, .. }
+            | Grouping::Resume { queue, .. } => queue,
         }
     }
 
     /// Whether it changes nothing.
     pub fn only_reads(&self) -> bool {
-        !matches!(self, Grouping::Configure { .. } | Grouping::Unconfigure { .. })
+        matches!(self, Grouping::List(_) | Grouping::Stats { .. } | Grouping::Settings { .. })
+    }
+}
+
+words! {
+    /// Whether jobs of a group may be taken, or why not.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum GroupState {
+        Open = "open",
+        Paused = "paused",
+        /// It has as many leases running as it may.
+        Limit = "limit",
+        /// As many wait for their next attempt as may be at work, and those go first.
+        Retry = "retry",
     }
 }
 
@@ -116,6 +171,7 @@ pub struct GroupRow {
     pub name: Box<[u8]>,
     /// Jobs, in the order of [`JobState::ALL`].
     pub counts: [u64; 4],
+    pub state: GroupState,
     /// Age of its oldest ready job, ms.
     pub oldest_ready_age_ms: Option<u64>,
 }
@@ -130,6 +186,12 @@ impl GroupRow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupView {
     pub row: GroupRow,
-    /// As it holds: its own, else the queue's.
+    /// As they hold: its own, else the queue's.
     pub weight: u32,
+    pub max_leased: u32,
+    pub retry: GroupRetry,
+    /// Jobs that wait for their next attempt.
+    pub waiting_retries: u64,
+    /// When its pause ends.
+    pub opens: Option<Millis>,
 }

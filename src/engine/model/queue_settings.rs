@@ -2,6 +2,7 @@
 
 use std::mem::size_of;
 
+use crate::engine::model::group::GroupRetry;
 use crate::engine::model::later::Later;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::time::{Micros, Millis, Written};
@@ -34,6 +35,10 @@ pub struct QueueSettings {
     pub due_enters: Option<Side>,
     /// Jobs in a stint of each group, and its share of consumers, 1 to 1,000.
     pub group_weight: Later<u32>,
+    /// Most leases of each group that run at once; 0 no limit.
+    pub group_max_leased: Later<u32>,
+    /// Whether a job of a group that waits for its next attempt lets others pass.
+    pub group_retry: Later<GroupRetry>,
 }
 
 words! {
@@ -54,13 +59,15 @@ words! {
         DeadMax = "dead-max",
         DueEnters = "due-enters",
         GroupWeight = "group-weight",
+        GroupMaxLeased = "group-max-leased",
+        GroupRetry = "group-retry",
     }
 }
 
 impl Setting {
     /// Whether it can be set for one group.
     pub fn is_of_groups(self) -> bool {
-        self == Setting::GroupWeight
+        matches!(self, Setting::GroupWeight | Setting::GroupMaxLeased | Setting::GroupRetry)
     }
 
     /// Its value, as users write it; none if it is not set.
@@ -80,6 +87,8 @@ impl Setting {
             Setting::DeadMax => count(of.dead_max),
             Setting::DueEnters => of.due_enters.map(|side| side.word().to_string()),
             Setting::GroupWeight => count(of.group_weight.0.map(u64::from)),
+            Setting::GroupMaxLeased => count(of.group_max_leased.0.map(u64::from)),
+            Setting::GroupRetry => of.group_retry.0.map(|retry| retry.word().to_string()),
         }
     }
 
@@ -98,6 +107,8 @@ impl Setting {
             Setting::DeadMax => of.dead_max.is_some(),
             Setting::DueEnters => of.due_enters.is_some(),
             Setting::GroupWeight => of.group_weight.0.is_some(),
+            Setting::GroupMaxLeased => of.group_max_leased.0.is_some(),
+            Setting::GroupRetry => of.group_retry.0.is_some(),
         }
     }
 }
@@ -135,6 +146,8 @@ impl QueueSettings {
             dead_max: newer.dead_max.or(self.dead_max),
             due_enters: newer.due_enters.or(self.due_enters),
             group_weight: Later(newer.group_weight.0.or(self.group_weight.0)),
+            group_max_leased: Later(newer.group_max_leased.0.or(self.group_max_leased.0)),
+            group_retry: Later(newer.group_retry.0.or(self.group_retry.0)),
         }
     }
 

@@ -31,6 +31,8 @@ pub struct StatsView {
     pub missed: u64,
     /// Groups with a job, or with something set.
     pub groups: u64,
+    /// Those of them that are closed and have ready jobs.
+    pub groups_closed: u64,
 }
 
 impl StatsView {

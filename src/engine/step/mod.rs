@@ -220,9 +220,10 @@ impl Step<'_, '_> {
         }
     }
 
-    /// A lease of the queue has ended: a waiting client may have its place.
+    /// A lease of the queue has ended, or a job that was handed out before is gone: a waiting client may have its place.
     pub fn note_place_free(&mut self, number: QueueNo) {
-        if self.store.queue(number).throttles {
+        let queue = self.store.queue(number);
+        if queue.throttles || queue.groups.is_some() {
             self.touch(number, None);
         }
     }

@@ -1,21 +1,29 @@
 //! Sweeping one queue. Jobs fall due before leases run out before anything expires. Nothing is handed to waiters here.
 
 use crate::engine::model::fact::Fact;
+use crate::engine::model::group::GroupSettings;
+use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::request::JobState;
 use crate::engine::step::retry::Failure;
 use crate::engine::step::{Step, events, forecast};
 use crate::engine::store::Located;
 use crate::engine::store::apply::Swept;
+use crate::engine::store::groups::Groups;
 use crate::engine::store::jobs::{JobIndex, JobStage};
 use crate::ids::QueueNo;
 use crate::time::Millis;
 use crate::wheel::Peek;
+
+/// Groups that are asked for their tier for one step of the budget.
+const REVIEWED_A_STEP: u32 = 16;
 
 impl Step<'_, '_> {
     /// Does what is due in one queue; false if budget or room were used up before the end.
     pub fn sweep(&mut self, number: QueueNo) -> bool {
         loop {
             let done = self.end_pauses(number)
+                && self.end_group_pauses(number)
+                && self.review_groups(number)
                 && self.sweep_delayed(number)
                 && self.sweep_leases(number)
                 && self.sweep_ends(number)
@@ -68,6 +76,47 @@ impl Step<'_, '_> {
             self.commit(&Fact::Paused { queue, pauses }, Located::NOTHING);
         }
         goes_on
+    }
+
+    /// The same of groups.
+    fn end_group_pauses(&mut self, queue: QueueNo) -> bool {
+        loop {
+            let groups = self.store.queue(queue).groups.as_deref();
+            let next = groups.and_then(|groups| groups.next_end());
+            let Some((_, number)) = next.filter(|(end, _)| *end <= self.now.floor()) else {
+                return true;
+            };
+            if !self.live.room.lets_time_pass() || !self.budget.take() {
+                return false;
+            }
+            let groups = groups.expect("a pause of one ends");
+            let (group, own) = (groups.name(number).to_vec(), groups.settings(number));
+            let settings = GroupSettings { pause: Pause::None, ..own };
+            self.commit(&Fact::GroupSet { queue, group: &group, settings }, Located::NOTHING);
+            self.touch(queue, None);
+        }
+    }
+
+    /// Goes on to ask groups for their tier, if something has changed for all of them.
+    fn review_groups(&mut self, queue: QueueNo) -> bool {
+        while self.is_reviewing(queue) {
+            if !self.budget.take() {
+                return false;
+            }
+            self.store.review(queue, REVIEWED_A_STEP);
+        }
+        true
+    }
+
+    fn is_reviewing(&self, queue: QueueNo) -> bool {
+        self.store.queue(queue).groups.as_deref().is_some_and(Groups::is_reviewed)
+    }
+
+    /// Sees to it that the sweep does so.
+    pub fn go_on_reviewing(&mut self, queue: QueueNo) {
+        if self.is_reviewing(queue) {
+            self.list_sweeping(queue);
+        }
     }
 
     /// Drops dead letters that are too many since the limit went down.

@@ -6,6 +6,7 @@ use crate::engine::model::fact::{Destination, Fact, FactId, Image};
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
+use crate::engine::model::queue_settings::QueueSettings;
 use crate::engine::model::request::Side;
 use crate::engine::model::token;
 use crate::engine::store::jobs::policies::policy_bytes;
@@ -135,7 +136,9 @@ impl Store {
                 self.reschedule(queue, found(at), enters, due, at_ms);
             }
             Fact::Redriven { queue, ready, left, keep_attempts, due, .. } => {
+                let has_group = self.jobs.get(found(at)).has_group();
                 let (history, _) = self.jobs.history_mut(found(at));
+                history.rested = u8::from(has_group);
                 history.attempt *= u32::from(keep_attempts);
                 history.unanswered = 0;
                 let enters = ready.then_some(side_of(left));
@@ -154,10 +157,16 @@ impl Store {
                 self.drop_job(queue, found(at), Millis(0), at_ms);
             }
             Fact::Configured { queue, ref settings } => {
+                let of_groups = |settings: &QueueSettings| {
+                    (settings.group_weight.0, settings.group_max_leased.0, settings.group_retry.0)
+                };
+                let was = self.queue(queue).settings.as_deref().map(of_groups);
                 self.change_own(queue, |queue| {
                     queue.settings = (!settings.is_empty()).then(|| settings.clone());
                 });
-                self.begin_review(queue);
+                if was.unwrap_or_default() != of_groups(settings) {
+                    self.begin_review(queue);
+                }
                 self.release_schedules(queue);
             }
             Fact::GroupSet { queue, group, settings } => self.set_group(queue, group, settings),
@@ -338,6 +347,7 @@ impl Store {
         history.begun = now;
         history.attempt += 1;
         history.deliveries += 1;
+        history.rested = (history.rested & 1) << 1;
         history.bound = bound;
         if made {
             self.count_bytes(queue, Footprint::of_history());
@@ -367,6 +377,7 @@ impl Store {
         history.token = 0;
         history.attempt -= 1;
         history.deliveries -= 1;
+        history.rested >>= 1;
         history.bound = false;
         let (due, fresh) = (history.due, history.deliveries == 0 && history.error.is_none());
         if fresh {

@@ -76,6 +76,10 @@ impl Store {
             Meta::NONE => digest,
             meta => hashed((digest, meta)),
         };
-        group.map_or(digest, |(_, name)| hashed((digest, name, "group")))
+        let digest = group.map_or(digest, |(_, name)| hashed((digest, name, "group")));
+        match jobs.history(index).map_or(0, |history| history.rested) {
+            0 => digest,
+            rested => hashed((digest, rested)),
+        }
     }
 }

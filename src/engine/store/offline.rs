@@ -5,6 +5,7 @@
 //! that is older than the world, because it was restored from a backup.
 
 use crate::engine::model::fact::{Destination, Fact};
+use crate::engine::model::group::GroupSettings;
 use crate::engine::model::leading::Leading;
 use crate::engine::model::queue_settings::{Pause, Pauses};
 use crate::engine::model::token::floor_at;
@@ -40,6 +41,14 @@ impl Store {
             };
             let Pauses { into, out } = queue.pauses;
             queue.pauses = Pauses { into: pause(into), out: pause(out) };
+            let groups = queue.groups.iter().flat_map(|groups| groups.set());
+            let paused = groups.filter(|(_, own)| own.pause.end().is_some());
+            let paused: Vec<_> = paused.map(|(name, own)| (name.to_vec(), own)).collect();
+            for (name, own) in paused {
+                let settings = GroupSettings { pause: pause(own.pause), ..own };
+                self.set_group(number, &name, settings);
+            }
+            let queue = self.queue_mut(number);
             // Where the wheels of the loaded queue begin.
             queue.used = queue.used.min(to_ms);
         }

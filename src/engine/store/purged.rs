@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use crate::engine::model::request::{Purge, Side};
+use crate::engine::model::request::Purge;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::{JobIndex, JobStage, Jobs};
@@ -156,7 +156,7 @@ impl PurgedPart {
         self.leases.clear_slice(timers, &mut few, |index| batch.push(index));
         while few > 0 {
             let next = self.dead.pop_front(chunks).or_else(|| {
-                let index = self.ready.at(Side::Left, jobs, chunks)?;
+                let index = self.ready.any(jobs, chunks)?;
                 self.ready.remove(jobs, chunks, index);
                 Some(index)
             });

@@ -198,6 +198,12 @@ impl Queue {
         self.counts[state as usize]
     }
 
+    /// When the next pause of it or of a group ends by itself.
+    pub fn next_pause_end(&self) -> Option<Millis> {
+        let of_groups = self.groups.as_ref().and_then(|groups| groups.next_end());
+        self.pauses.next_end().into_iter().chain(of_groups.map(|(end, _)| end)).min()
+    }
+
     /// Where jobs that fall due, or are added for now, enter.
     pub fn due_enters(&self) -> Side {
         self.settings.as_ref().and_then(|settings| settings.due_enters).unwrap_or_default()

@@ -190,7 +190,7 @@ impl Store {
         let queue = self.queue(number);
         let wheels = [&queue.delayed, &queue.leases, &queue.ends];
         let next = wheels.into_iter().filter_map(|wheel| wheel.next_wakeup(&self.timers));
-        let wake = next.chain(queue.pauses.next_end()).min().unwrap_or(NEVER);
+        let wake = next.chain(queue.next_pause_end()).min().unwrap_or(NEVER);
         let wake = wake.min(queue.schedule_wake());
         let next = queue.delayed.next_opening(&self.timers);
         let opening = next.map_or(NEVER, |next| next.max(opening));

@@ -37,6 +37,7 @@ impl Store {
             made: queue.schedules.as_ref().map_or(0, |all| all.made),
             missed: queue.schedules.as_ref().map_or(0, |all| all.missed),
             groups: queue.groups.as_ref().map_or(0, |all| all.len() as u64),
+            groups_closed: queue.groups.as_ref().map_or(0, |all| all.held),
         }
     }
 
@@ -70,6 +71,7 @@ impl Store {
         Some(GroupRow {
             name: groups.name(group).into(),
             counts: groups.counts(group),
+            state: queue.group_state(groups, group),
             oldest_ready_age_ms: oldest.map(|due| now.floor().0.saturating_sub(due.0)),
         })
     }

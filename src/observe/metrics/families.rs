@@ -85,7 +85,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 120] = [
+pub static FAMILIES: [Family; 121] = [
     gauge(MetricGroup::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(MetricGroup::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -159,6 +159,8 @@ pub static FAMILIES: [Family; 120] = [
         |s, page| { each(s, page, |row| Some(Count(row.stats.schedules))); page.rest("", Count(s.rest.schedules)); }),
     gauge(MetricGroup::Queues, "delayd_queue_groups", "db, queue", "Groups of a queue.",
         |s, page| { each(s, page, |row| Some(Count(row.stats.groups))); page.rest("", Count(s.rest.groups)); }),
+    gauge(MetricGroup::Queues, "delayd_queue_groups_closed", "db, queue", "Groups of a queue that have ready jobs and are paused or at their limit.",
+        |s, page| { each(s, page, |row| Some(Count(row.stats.groups_closed))); page.rest("", Count(s.rest.groups_closed)); }),
     gauge(MetricGroup::Queues, "delayd_queue_paused", "db, queue, side", "1 while a queue is paused for adding (side in) or for taking (side out). For the queues without lines of their own: how many are paused.",
         |s, page| {
             for (at, row) in s.rows.iter().enumerate() {

@@ -41,6 +41,7 @@ pub struct Rest {
     pub waiters: u64,
     pub schedules: u64,
     pub groups: u64,
+    pub groups_closed: u64,
     pub paused_in: u64,
     pub paused_out: u64,
     pub next_due_ms: Option<u64>,
@@ -123,6 +124,7 @@ impl Rest {
         self.waiters += stats.waiters;
         self.schedules += stats.schedules;
         self.groups += stats.groups;
+        self.groups_closed += stats.groups_closed;
         self.paused_in += u64::from(paused_in);
         self.paused_out += u64::from(paused_out);
         let due_ms = stats.next_due.map(|due| due.0);

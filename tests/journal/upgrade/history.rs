@@ -4,11 +4,11 @@ use super::desk::{BEGIN, Desk, add, name, reserve};
 use delayd::calendar::Zones;
 use delayd::engine::Facts;
 use delayd::engine::model::fact::Fact;
-use delayd::engine::model::group::{GroupSettings, Grouping};
+use delayd::engine::model::group::{GroupRetry, GroupSettings, Grouping};
 use delayd::engine::model::later::Later;
 use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
-use delayd::engine::model::queue_settings::{QueueSettings, Side};
+use delayd::engine::model::queue_settings::{Pause, QueueSettings, Side};
 use delayd::engine::model::request::{
     Add, Direction, Nack, Only, QueueName, Request, Reserve, Wait, When,
 };
@@ -99,15 +99,25 @@ pub fn with_meta(desk: &mut Desk) {
 pub fn with_groups(desk: &mut Desk) {
     let queue = mail();
     desk.now = BEGIN;
-    let set = |group, weight| {
-        let changes = GroupSettings { weight: Some(weight) };
+    let set = |group, weight, max_leased: Option<u32>| {
+        let retry = max_leased.map(|_| GroupRetry::Block);
+        let changes = GroupSettings { weight: Some(weight), max_leased, retry, pause: Pause::None };
         Request::Groups(Grouping::Configure { queue, group, changes })
     };
-    desk.ask(1, &set(b"acme", 3));
-    desk.ask(1, &set(b"without a job", 1_000));
-    desk.ask(1, &set(BYTES, 2));
+    let pause = |group, for_ms| Request::Groups(Grouping::Pause { queue, group, for_ms });
+    desk.ask(1, &set(b"acme", 3, Some(9)));
+    desk.ask(1, &set(b"without a job", 1_000, None));
+    desk.ask(1, &set(BYTES, 2, Some(0)));
+    desk.ask(1, &pause(b"for good", None));
+    desk.ask(1, &pause(b"for a minute", Some(60_000)));
+    desk.ask(1, &pause(b"for an hour", Some(3_600_000)));
     desk.ask(1, &Request::Groups(Grouping::Unconfigure { queue, group: BYTES }));
-    let changes = QueueSettings { group_weight: Later(Some(7)), ..QueueSettings::default() };
+    let changes = QueueSettings {
+        group_weight: Later(Some(7)),
+        group_max_leased: Later(Some(8)),
+        group_retry: Later(Some(GroupRetry::Pass)),
+        ..QueueSettings::default()
+    };
     desk.ask(1, &Request::Configure { queue, changes: Box::new(changes) });
     desk.add(Add { group: Some(BYTES), ..add(queue, b"no META", 9_000_000) });
     beside(desk, Some(b"acme"), "GROUP acme");

@@ -239,13 +239,14 @@ impl<'e> Account<'e> {
         cap: u64,
         expired: &mut u64,
     ) -> u64 {
-        let shared = self.shared_bytes();
         for side in self.sides(side) {
+            let before: u64 = self.taken.iter().sum();
             self.taken[*side as usize] += count;
-            match shared {
-                // Which jobs come first depends on what the commands before do with others.
-                Some(largest) => {
-                    self.unread += count * largest;
+            // Which jobs come first depends on what the commands before do with others.
+            let (was, is) = (self.shared_bytes(before), self.shared_bytes(before + count));
+            match was.zip(is) {
+                Some(((was, _), (is, largest))) => {
+                    self.unread += is - was;
                     self.largest = self.largest.max(largest);
                     self.jobs_min = 0;
                 }
@@ -260,12 +261,15 @@ impl<'e> Account<'e> {
         bytes
     }
 
-    /// The most bytes in a reply of a job of the queue, if groups share its front.
-    pub fn shared_bytes(&self) -> Option<u64> {
-        let largest = |queue: &&&Queue| u64::from(queue.largest);
+    /// If groups share the queue's front: the most bytes in replies of so many of its ready jobs, and of one.
+    pub fn shared_bytes(&self, count: u64) -> Option<(u64, u64)> {
         let shared = self.queues.iter().filter(|queue| queue.ready.is_shared());
-        let most = shared.map(|queue| largest(&queue)).max()?;
-        Some(most + self.name_bytes + DELIVERED_BYTES)
+        let all = |queue: &Queue| queue.footprints.of_state(JobState::Ready).bytes;
+        let one = |queue: &&&Queue| all(queue).min(queue.largest.into());
+        let largest = shared.map(|queue| one(&queue)).max()?;
+        let total = self.queues.iter().map(|queue| all(queue)).sum::<u64>();
+        let named = self.name_bytes + DELIVERED_BYTES;
+        Some(((count * largest).min(total) + count * named, largest + named))
     }
 
     /// The most that one job has in a reply, of those that may have been handed over until now.
@@ -340,7 +344,8 @@ impl<'e> Account<'e> {
 
     /// Whether nothing set keeps its jobs from being taken.
     pub fn gives(&self) -> bool {
-        !self.coarse && self.queues.iter().all(|queue| !queue.throttles)
+        let gives = |queue: &&Queue| !queue.throttles && queue.groups.is_none();
+        !self.coarse && self.queues.iter().all(gives)
     }
 }
 

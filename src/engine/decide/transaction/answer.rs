@@ -185,7 +185,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         let (mut bytes, mut largest, mut entries) = (account.came_bytes, account.came_largest, 1);
         if hi >= 0 && lo <= hi as u64 {
             let hi = hi as u64;
-            let shared = account.shared_bytes();
+            let shared = account.shared_bytes(hi - lo + 1);
             let passed = if shared.is_some() { count } else { lo.min(count - 1 - hi) };
             entries += (hi - lo + 1 + passed).div_ceil(4);
             let mut visit = |job: &Job| {
@@ -194,8 +194,8 @@ impl<'e, 'r> Plan<'e, 'r> {
                 single || bytes <= BODIES_BYTES_MAX as u64
             };
             // Not walked if it is too much anyway.
-            if let Some(size) = shared {
-                (bytes, largest) = (bytes + (hi - lo + 1) * size, largest.max(size));
+            if let Some((total, one)) = shared {
+                (bytes, largest) = (bytes + total, largest.max(one));
             } else if entries <= room && !account.inspect(store, lo, hi, &mut visit) {
                 bytes = account.bytes_in(&[JobState::Ready]);
                 largest = bytes;
@@ -261,7 +261,10 @@ impl<'e, 'r> Plan<'e, 'r> {
             let bytes = account.bytes_in(states) + more + count * DELIVERED_BYTES;
             return self.answer(entries, bytes);
         };
-        let shared = account.shared_bytes();
+        let shown = queue.count(JobState::Ready).min(most);
+        let shared = account.shared_bytes(shown).filter(|_| states.contains(&JobState::Ready));
+        let (total, one) = shared.unwrap_or_default();
+        (bytes, largest) = (bytes + total, largest.max(one));
         let mut show = |sizes: &mut dyn Iterator<Item = u64>| {
             for size in sizes.take(most as usize) {
                 (bytes, largest) = (bytes + size, largest.max(size));
@@ -270,10 +273,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         let size = |index| store.jobs().get(index).data_bytes() as u64 + DELIVERED_BYTES;
         for state in states {
             match (state, shared) {
-                (JobState::Ready, Some(largest)) => {
-                    let ready = queue.count(JobState::Ready) as usize;
-                    show(&mut std::iter::repeat_n(largest, ready));
-                }
+                (JobState::Ready, Some(_)) => {}
                 (JobState::Ready, None) => {
                     for side in account.sides(None) {
                         show(&mut store.ready(queue, *side).map(size));

@@ -548,7 +548,13 @@ impl<'e, 'r> Plan<'e, 'r> {
     }
 
     fn configure_group(&mut self, of: &Grouping<'r>) {
-        if let Grouping::Configure { queue, group, .. } = *of {
+        let makes = |of: &Grouping<'r>| match *of {
+            Grouping::Configure { queue, group, .. } | Grouping::Pause { queue, group, .. } => {
+                Some((queue, group))
+            }
+            _ => None,
+        };
+        if let Some((queue, group)) = makes(of) {
             self.make(queue, group_bytes(group));
             let account = self.account(queue);
             (account.touched, account.own) = (true, true);

@@ -1,7 +1,7 @@
 //! Fields in the form of facts and images: little-endian, byte strings after a u32 length.
 
 use crate::engine::model::fact::{Destination, Image};
-use crate::engine::model::group::{GroupSettings, OwnGroup};
+use crate::engine::model::group::{GroupRetry, GroupSettings, OwnGroup};
 use crate::engine::model::later::Later;
 use crate::engine::model::meta::{Meta, OwnMeta};
 use crate::engine::model::policy::{Backoff, Policy, Steps};
@@ -133,13 +133,19 @@ impl<S: Sink> Writer<'_, S> {
         self.optional(*max_leased, Self::u64).optional(*rate, Self::u32);
         self.optional(*dead_retention_ms, Self::u64).optional(*dead_max, Self::u64);
         self.optional(settings.due_enters.map(|side| side as u8), Self::u8);
-        self.optional(settings.group_weight.0, Self::u32)
+        self.optional(settings.group_weight.0, Self::u32);
+        self.optional(settings.group_max_leased.0, Self::u32);
+        self.optional(settings.group_retry.0.map(|retry| retry as u8), Self::u8)
     }
 
     /// As those of a queue.
     pub(in crate::engine) fn group_settings(&mut self, settings: GroupSettings) -> &mut Self {
-        let GroupSettings { weight } = settings;
-        self.u8(weight.is_some().into()).optional(weight, Self::u32)
+        let GroupSettings { weight, max_leased, retry, pause } = settings;
+        let pause = Some(pause.number()).filter(|pause| *pause != 0);
+        let bits = [weight.is_some(), max_leased.is_some(), pause.is_some(), retry.is_some()];
+        self.u8(bits.into_iter().enumerate().map(|(bit, set)| u8::from(set) << bit).sum());
+        self.optional(weight, Self::u32).optional(max_leased, Self::u32);
+        self.optional(pause, Self::u64).optional(retry.map(|retry| retry as u8), Self::u8)
     }
 
     fn optional<T>(
@@ -355,13 +361,26 @@ impl<'a> FactReader<'a> {
                 .transpose()?
                 .map(|left| if left { Side::Left } else { Side::Right }),
             group_weight: Later(has(11).then(|| self.weight()).transpose()?),
+            group_max_leased: Later(has(12).then(|| self.u32()).transpose()?),
+            group_retry: Later(has(13).then(|| self.retry()).transpose()?),
         };
         Ok(settings)
     }
 
     pub(in crate::engine) fn group_settings(&mut self) -> Result<GroupSettings, Malformed> {
-        let weight = self.flag()?.then(|| self.weight()).transpose()?;
-        Ok(GroupSettings { weight })
+        let mask = self.u8()?;
+        let has = |bit: u32| mask & (1 << bit) != 0;
+        let weight = has(0).then(|| self.weight()).transpose()?;
+        let max_leased = has(1).then(|| self.u32()).transpose()?;
+        let pause = Pause::of_number(has(2).then(|| self.u64()).transpose()?.unwrap_or(0));
+        let retry = has(3).then(|| self.retry()).transpose()?;
+        let holds = mask >> 4 == 0 && has(2) == (pause != Pause::None);
+        let settings = GroupSettings { weight, max_leased, retry, pause };
+        if holds { Ok(settings) } else { Err(self.malformed()) }
+    }
+
+    fn retry(&mut self) -> Result<GroupRetry, Malformed> {
+        Ok(if self.flag()? { GroupRetry::Block } else { GroupRetry::Pass })
     }
 
     fn weight(&mut self) -> Result<u32, Malformed> {

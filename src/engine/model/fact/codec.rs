@@ -264,7 +264,7 @@ impl Fact<'_> {
 mod tests {
     use super::*;
     use crate::engine::Facts;
-    use crate::engine::model::group::OwnGroup;
+    use crate::engine::model::group::{GroupRetry, OwnGroup};
     use crate::engine::model::later::Later;
     use crate::engine::model::meta::OwnMeta;
     use crate::engine::model::policy::{Backoff, Steps};
@@ -288,6 +288,8 @@ mod tests {
             dead_max: Some(10),
             due_enters: Some(Side::Left),
             group_weight: Later(Some(11)),
+            group_max_leased: Later(Some(12)),
+            group_retry: Later(Some(GroupRetry::Block)),
         }
     }
 
@@ -363,7 +365,21 @@ mod tests {
             with_group(with_meta(added(FactId::Made(7), false, true, true))),
             with_group(Fact::Unpopped { queue, image }),
             with_group(with_meta(poll.clone())),
-            Fact::GroupSet { queue, group: b"acme", settings: GroupSettings { weight: Some(7) } },
+            Fact::GroupSet {
+                queue,
+                group: b"acme",
+                settings: GroupSettings {
+                    weight: Some(7),
+                    max_leased: Some(8),
+                    retry: Some(GroupRetry::Block),
+                    pause: Pause::Until(due),
+                },
+            },
+            Fact::GroupSet {
+                queue,
+                group: b"acme",
+                settings: GroupSettings::paused(Pause::Endless),
+            },
             Fact::GroupSet { queue, group: b"acme", settings: GroupSettings::default() },
             with_meta(Fact::Unpopped { queue, image }),
             Fact::Due { queue, place: i64::MAX, count: 1_000, left: false },

@@ -354,6 +354,7 @@ impl Step<'_, '_> {
         let of = self.store.schedule(queue, schedule);
         let Some((at, located)) = self.waiting_occurrence(queue, of) else { return false };
         self.commit(&Fact::GaveWay { queue, schedule, at }, located);
+        self.note_place_free(queue);
         true
     }
 

@@ -7,7 +7,7 @@
 mod purge;
 mod share;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::model::group::GroupSettings;
 use crate::engine::model::request::JobState;
@@ -17,20 +17,22 @@ use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::memory::allocated_bytes;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::queues::place_of;
+use crate::engine::store::ready::lane::Standing;
 use crate::engine::store::ready::rota::{LANE_BYTES, NO_GROUP};
 use crate::engine::store::snapshot::record;
 use crate::ids::QueueNo;
 use crate::limits::GROUP_WEIGHT_DEFAULT;
 use crate::pool::Pool;
+use crate::time::Millis;
 
 /// Bytes counted for a group in addition to its name: the record, its place in the index, a lane.
-const GROUP_BYTES: usize = size_of::<GroupState>() + 11 + LANE_BYTES;
+const GROUP_BYTES: usize = size_of::<GroupRecord>() + 11 + LANE_BYTES;
 
 /// All groups of a queue.
 #[derive(Default, Debug)]
 pub struct Groups {
     by_name: SlabIndex,
-    groups: Pool<GroupState, 16>,
+    groups: Pool<GroupRecord, 16>,
     /// Running leases of all of them.
     leased: u64,
     /// The tier of the jobs without a group.
@@ -43,6 +45,10 @@ pub struct Groups {
     /// Bytes counted for all of them, and bytes of the images of those with something set.
     pub bytes: u64,
     pub image_bytes: u64,
+    /// When pauses end.
+    ends: BTreeSet<(Millis, u32)>,
+    /// Closed groups with ready jobs.
+    pub held: u64,
     /// The group to be asked next whether its tier is still right, if they are being asked.
     review: Option<u32>,
     /// Those below are freed, in a queue that is gone.
@@ -50,15 +56,16 @@ pub struct Groups {
 }
 
 #[derive(Default, Debug)]
-struct GroupState {
+struct GroupRecord {
     name: Box<[u8]>,
     hash: u32,
     /// Jobs in memory, purged ones included.
     jobs: u32,
-    /// By state, as of the purge with this number.
+    /// By state, as of the purge with this number; and begun ones that are delayed or ready.
     counts: [u32; 4],
+    begun: [u32; 2],
     seen: u32,
-    tier: u32,
+    standing: Standing,
     settings: GroupSettings,
 }
 
@@ -70,7 +77,7 @@ impl Groups {
     fn make(&mut self, hash: u32, name: &[u8]) -> u32 {
         let number = self.groups.alloc();
         *self.groups.get_mut(number) =
-            GroupState { name: name.into(), hash, seen: self.purges, ..GroupState::default() };
+            GroupRecord { name: name.into(), hash, seen: self.purges, ..GroupRecord::default() };
         let groups = &self.groups;
         self.by_name.insert(wide(hash), number, |number| wide(groups.get(number).hash));
         self.bytes += group_bytes(name);
@@ -79,7 +86,7 @@ impl Groups {
 
     /// Forgets a group that has no job, and for which nothing is set.
     fn forget(&mut self, number: u32) {
-        let GroupState { hash, name, .. } = std::mem::take(self.groups.get_mut(number));
+        let GroupRecord { hash, name, .. } = std::mem::take(self.groups.get_mut(number));
         let groups = &self.groups;
         self.by_name.remove(wide(hash), number, |number| wide(groups.get(number).hash));
         self.groups.free(number);
@@ -100,6 +107,15 @@ impl Groups {
         std::array::from_fn(|state| match self.purged[state] > group.seen {
             true => 0,
             false => u64::from(group.counts[state]),
+        })
+    }
+
+    /// Its begun jobs that are delayed, and that are ready.
+    pub fn begun(&self, number: u32) -> [u64; 2] {
+        let group = self.groups.get(number);
+        std::array::from_fn(|state| match self.purged[state] > group.seen {
+            true => 0,
+            false => u64::from(group.begun[state]),
         })
     }
 
@@ -129,6 +145,16 @@ impl Groups {
     /// Groups with something set, by name.
     pub fn set(&self) -> impl ExactSizeIterator<Item = (&[u8], GroupSettings)> {
         self.set.iter().map(|(name, number)| (&**name, self.settings(*number)))
+    }
+
+    /// Whether not all have been asked yet for their tier, which may be another.
+    pub fn is_reviewed(&self) -> bool {
+        self.review.is_some()
+    }
+
+    /// The pause that ends first: when, and of which group.
+    pub fn next_end(&self) -> Option<(Millis, u32)> {
+        self.ends.first().copied()
     }
 
     /// Frees some of them, for a queue that is gone; true when none is left.
@@ -207,6 +233,7 @@ impl Store {
         self.databases[db].groups += 1;
         self.bytes += group_bytes(name);
         self.recount_spare(queue);
+        self.retier(queue, number);
         number
     }
 
@@ -244,7 +271,10 @@ impl Store {
             if !own.is_empty() {
                 before = record::group_bytes(name, *own);
             }
+            let (was, is) = (own.pause.end(), settings.pause.end());
             *own = settings;
+            was.into_iter().for_each(|end| _ = groups.ends.remove(&(end, number)));
+            groups.ends.extend(is.map(|end| (end, number)));
             if settings.is_empty() {
                 groups.set.remove(name);
             } else {
@@ -258,7 +288,10 @@ impl Store {
         queue_ref.image_bytes = queue_ref.image_bytes + after - before;
         let database = &mut self.databases[db];
         database.image_bytes = database.image_bytes + after - before;
-        self.retier(queue, number);
+        self.reset_group(queue, number);
         self.close_group(queue, number);
+        if let Some(end) = settings.pause.end() {
+            self.wake_by(queue, end);
+        }
     }
 }

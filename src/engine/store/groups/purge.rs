@@ -12,8 +12,14 @@ impl Store {
         for (purged, _) in groups.purged.iter_mut().zip(states).filter(|(_, goes)| *goes) {
             *purged = groups.purges;
         }
+        if states[JobState::Ready as usize] {
+            groups.held = 0;
+        }
         if states[JobState::Leased as usize] {
             groups.leased = 0;
+        }
+        // What held some of them back may be gone.
+        if states[..JobState::Dead as usize].contains(&true) {
             self.begin_review(queue);
         }
     }

@@ -1,18 +1,21 @@
 //! A group's share of the consumers: the more leases it has running, the later its tier.
 
-use crate::engine::model::group::LEASES_PER_TIER;
+use crate::engine::model::group::{GroupRetry, GroupState, LEASES_PER_TIER};
+use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::request::JobState;
 use crate::engine::store::Store;
-use crate::engine::store::groups::{GroupState, Groups};
+use crate::engine::store::groups::{GroupRecord, Groups};
 use crate::engine::store::jobs::JobIndex;
 use crate::engine::store::queue::Queue;
-use crate::engine::store::ready::rota::{NO_GROUP, Tiers};
+use crate::engine::store::ready::lane::Standing;
+use crate::engine::store::ready::rota::{CLOSED, NO_GROUP, Tiers};
 use crate::ids::QueueNo;
+use crate::time::Millis;
 
 /// Groups that are asked for their tier at once after a change that concerns all.
 const REVIEWED_AT_ONCE: usize = 4_096;
-/// Groups that are asked for their tier each time that jobs are taken, after that.
-const REVIEWED_A_TAKE: u32 = 256;
+/// Groups in front that are, after that, before one of them gives a job.
+const REVIEWED_IN_FRONT: u32 = 256;
 
 /// Where a job stands among the ready ones, and how many its group gives in its turn.
 #[derive(Clone, Copy)]
@@ -23,7 +26,7 @@ pub(in crate::engine::store) struct LaneOf {
 }
 
 fn tier(leased: u64, weight: u32) -> u32 {
-    (leased / (LEASES_PER_TIER * u64::from(weight))).min(u64::from(u32::MAX)) as u32
+    (leased / (LEASES_PER_TIER * u64::from(weight))).min(u64::from(CLOSED - 1)) as u32
 }
 
 /// The tier of the jobs without a group, of which so many are leased.
@@ -36,32 +39,96 @@ impl Queue {
     pub(in crate::engine::store) fn tiers(&self, group: u32) -> Tiers {
         let Some(groups) = &self.groups else { return Tiers::default() };
         let rest = groups.rest_tier;
-        Tiers { own: if group == NO_GROUP { rest } else { groups.groups.get(group).tier }, rest }
+        let own = match group {
+            NO_GROUP => Standing::in_tier(rest),
+            _ => groups.groups.get(group).standing,
+        };
+        Tiers { own, rest }
     }
 
-    /// The tier in which a group should stand.
-    fn tier_of(&self, groups: &Groups, group: u32) -> u32 {
-        match group {
-            NO_GROUP => rest_tier(self.count(JobState::Leased) - groups.leased),
-            _ => tier(groups.counts(group)[JobState::Leased as usize], self.stint(group)),
+    /// Where a group should stand.
+    fn standing_of(&self, groups: &Groups, group: u32) -> Standing {
+        if group == NO_GROUP {
+            return Standing::in_tier(rest_tier(self.count(JobState::Leased) - groups.leased));
         }
+        let (leased, max) = (groups.leased_of(group), u64::from(self.group_max_leased(group)));
+        let begun_first = self.group_retry(group) == GroupRetry::Block;
+        let begun = || leased + groups.begun(group).iter().sum::<u64>();
+        let closed = groups.settings(group).pause != Pause::None || max > 0 && leased >= max;
+        Standing {
+            tier: if closed { CLOSED } else { tier(leased, self.stint(group)) },
+            begun_first,
+            begun_only: begun_first && max > 0 && begun() >= max,
+        }
+    }
+
+    /// Whether jobs of a group may be taken, or why not.
+    pub fn group_state(&self, groups: &Groups, group: u32) -> GroupState {
+        let Standing { tier, begun_only, .. } = self.standing_of(groups, group);
+        let [_, ready] = groups.begun(group);
+        match groups.settings(group).pause {
+            Pause::None if tier == CLOSED => GroupState::Limit,
+            Pause::None if begun_only && ready == 0 => GroupState::Retry,
+            Pause::None => GroupState::Open,
+            Pause::Until(_) | Pause::Endless => GroupState::Paused,
+        }
+    }
+
+    /// Whether a job of a group that waits for its next attempt lets others pass.
+    pub fn group_retry(&self, group: u32) -> GroupRetry {
+        let own = self.groups.as_ref().and_then(|groups| groups.settings(group).retry);
+        let set = || self.settings.as_ref().and_then(|settings| settings.group_retry.0);
+        own.or_else(set).unwrap_or_default()
+    }
+
+    /// Most leases of a group that run at once; 0 for no limit.
+    pub fn group_max_leased(&self, group: u32) -> u32 {
+        let own = self.groups.as_ref().and_then(|groups| groups.settings(group).max_leased);
+        let set = || self.settings.as_ref().and_then(|settings| settings.group_max_leased.0);
+        own.or_else(set).unwrap_or(0)
     }
 }
 
 impl Groups {
+    fn leased_of(&self, number: u32) -> u64 {
+        let (group, state) = (self.groups.get(number), JobState::Leased as usize);
+        if self.purged[state] > group.seen { 0 } else { group.counts[state].into() }
+    }
+
     /// A job of a group has come to a state, or left it.
-    fn count(&mut self, number: u32, state: JobState, by: i64) {
+    fn count(&mut self, number: u32, state: JobState, begun: bool, by: i64) {
+        let was_held = self.is_held(number);
         let Groups { groups, purges, purged, leased, .. } = self;
-        let GroupState { counts, seen, .. } = groups.get_mut(number);
-        for (count, purged) in counts.iter_mut().zip(purged) {
-            *count *= u32::from(*purged <= *seen);
+        let GroupRecord { counts, begun: begun_counts, seen, .. } = groups.get_mut(number);
+        if *seen != *purges {
+            for (state, purged) in purged.iter().enumerate() {
+                let there = u32::from(*purged <= *seen);
+                counts[state] *= there;
+                begun_counts.get_mut(state).into_iter().for_each(|count| *count *= there);
+            }
+            *seen = *purges;
         }
-        *seen = *purges;
-        let count = &mut counts[state as usize];
-        *count = count.checked_add_signed(by as i32).expect("counts are never negative");
+        let add = |count: &mut u32| {
+            *count = count.checked_add_signed(by as i32).expect("counts are never negative");
+        };
+        add(&mut counts[state as usize]);
+        begun_counts.get_mut(state as usize).filter(|_| begun).into_iter().for_each(add);
         if state == JobState::Leased {
             *leased = leased.checked_add_signed(by).expect("counts are never negative");
         }
+        self.note_held(number, was_held);
+    }
+
+    /// Whether a closed group has ready jobs.
+    pub fn is_held(&self, number: u32) -> bool {
+        let Standing { tier, begun_only, .. } = self.groups.get(number).standing;
+        let closed = tier == CLOSED || begun_only && self.begun(number)[1] == 0;
+        closed && self.counts(number)[JobState::Ready as usize] > 0
+    }
+
+    fn note_held(&mut self, number: u32, before: bool) {
+        let now = self.is_held(number);
+        self.held = self.held + u64::from(now) - u64::from(before);
     }
 }
 
@@ -74,34 +141,46 @@ impl Store {
         index: JobIndex,
         by: i64,
     ) {
-        let group = self.jobs.group(index);
+        let (group, begun) = (self.jobs.group(index), self.jobs.has_begun(index));
         if group != NO_GROUP {
-            let due = self.due(index);
+            let due = if state == JobState::Ready { self.due(index) } else { Millis(0) };
             let queue_ref = self.queue_mut(queue);
-            queue_ref.groups.as_mut().expect("it has groups").count(group, state, by);
+            queue_ref.groups.as_mut().expect("it has groups").count(group, state, begun, by);
             if state == JobState::Ready {
                 queue_ref.ready.count_due(due, by);
             }
         }
-        if state == JobState::Leased {
+        if state == JobState::Leased || begun {
             self.retier(queue, group);
         }
     }
 
-    /// Puts a group into its tier.
+    /// Puts a group where it should stand.
     pub(in crate::engine::store) fn retier(&mut self, queue: QueueNo, group: u32) {
         let (queue_ref, _, _, chunks) = self.parts(queue);
         let Some(groups) = &queue_ref.groups else { return };
-        let (is, was) = (queue_ref.tier_of(groups, group), queue_ref.tiers(group).own);
-        if is == was {
+        let (is, was) = (queue_ref.standing_of(groups, group), queue_ref.tiers(group).own);
+        // Where only begun jobs may go it depends on the lane, which may have got its first or lost its last.
+        if is == was && !is.begun_only {
             return;
         }
         let groups = queue_ref.groups.as_mut().expect("they are there");
-        match group {
-            NO_GROUP => groups.rest_tier = is,
-            _ => groups.groups.get_mut(group).tier = is,
+        if group == NO_GROUP {
+            groups.rest_tier = is.tier;
+        } else {
+            let was_held = groups.is_held(group);
+            groups.groups.get_mut(group).standing = is;
+            groups.note_held(group, was_held);
         }
-        queue_ref.ready.set_tier(chunks, group, is);
+        queue_ref.ready.set_standing(chunks, group, is);
+    }
+
+    /// The weight or the limit of a group is another: what it has given may be a whole stint now.
+    pub(super) fn reset_group(&mut self, queue: QueueNo, group: u32) {
+        self.retier(queue, group);
+        let (queue_ref, _, _, chunks) = self.parts(queue);
+        let stint = queue_ref.stint(group);
+        queue_ref.ready.end_stints(chunks, group, stint);
     }
 
     /// The lane of a ready job, before it is taken.
@@ -124,17 +203,32 @@ impl Store {
         let Some(groups) = &mut queue_ref.groups else { return };
         groups.review = Some(NO_GROUP);
         let waiting: Vec<u32> = queue_ref.ready.groups(chunks).take(REVIEWED_AT_ONCE).collect();
-        waiting.into_iter().for_each(|group| self.retier(queue, group));
+        waiting.into_iter().for_each(|group| self.reset_group(queue, group));
         self.review(queue, REVIEWED_AT_ONCE as u32);
     }
 
-    /// Goes on to ask groups whether their tier is right, if something has changed for all of them: until that is done
-    /// some may come later than they should.
-    pub fn review_groups(&mut self, queue: QueueNo) {
-        self.review(queue, REVIEWED_A_TAKE);
+    /// While groups are being asked for their tier: puts those in front into theirs, so that no limit is passed. False if
+    /// there are too many for once.
+    pub fn review_front(&mut self, queue: QueueNo) -> bool {
+        for _ in 0..REVIEWED_IN_FRONT {
+            let of = self.queue(queue);
+            let Some(groups) = of.groups.as_ref().filter(|groups| groups.review.is_some()) else {
+                return true;
+            };
+            let Some(group) = of.ready.front_group(of.next_side(), &self.chunks) else {
+                return true;
+            };
+            if of.standing_of(groups, group) == of.tiers(group).own {
+                return true;
+            }
+            self.retier(queue, group);
+        }
+        false
     }
 
-    fn review(&mut self, queue: QueueNo, count: u32) {
+    /// Goes on to ask groups whether their tier is right, if something has changed for all of them: until that is done
+    /// some may come later than they should, or be closed.
+    pub fn review(&mut self, queue: QueueNo, count: u32) {
         let groups = self.queue(queue).groups.as_deref();
         let Some((from, end)) = groups.and_then(|groups| Some((groups.review?, groups.end())))
         else {
@@ -145,7 +239,7 @@ impl Store {
             let groups = self.queue(queue).groups.as_deref();
             let there = groups.and_then(|groups| groups.groups.find(number));
             if number == NO_GROUP || there.is_some_and(|group| !group.name.is_empty()) {
-                self.retier(queue, number);
+                self.reset_group(queue, number);
             }
         }
         if let Some(groups) = &mut self.queue_mut(queue).groups {

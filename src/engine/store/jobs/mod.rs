@@ -223,6 +223,9 @@ pub struct History {
     pub unanswered: u32,
     /// The running lease ends with its connection.
     pub bound: bool,
+    /// Of a job with a group: bit 0, it was redriven and not handed out since; bit 1, so it was before the delivery that
+    /// goes on.
+    pub rested: u8,
     /// Dead: why and since when.
     pub death: Option<(Reason, Millis)>,
     /// The text of the last `NACK … ERROR`.
@@ -230,6 +233,11 @@ pub struct History {
 }
 
 impl History {
+    /// Whether it was handed out with a lease since it was added or redriven.
+    pub fn has_begun(&self) -> bool {
+        self.deliveries > 0 && self.rested & 1 == 0
+    }
+
     /// When the newest delivery was decided, if that is known.
     pub fn delivered(&self) -> Option<Micros> {
         (self.begun.0 > 0).then_some(self.begun)
@@ -485,6 +493,12 @@ impl Jobs {
     pub fn history(&self, index: JobIndex) -> Option<&History> {
         let link = self.jobs.get(index).link;
         (link & HISTORY != 0).then(|| self.histories.get(link & !HISTORY))
+    }
+
+    /// Whether a job of a group is *begun*: it was handed out with a lease since it was added or redriven. Whether it has
+    /// ended since says its state.
+    pub fn has_begun(&self, index: JobIndex) -> bool {
+        self.get(index).has_group() && self.history(index).is_some_and(History::has_begun)
     }
 
     /// The job's history, made if it has none. True if it was made.

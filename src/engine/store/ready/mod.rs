@@ -7,6 +7,7 @@
 //! the smaller place comes first. Example: places 7 8 9 were leased, 10 11 are in the tail, 8 comes back, -3 was pushed
 //! to the head: the order is -3 8 10 11.
 
+pub(in crate::engine) mod lane;
 mod line;
 pub(in crate::engine) mod rota;
 mod walk;
@@ -15,6 +16,7 @@ use crate::engine::model::request::Side;
 use crate::engine::store::jobs::{JobIndex, Jobs};
 use crate::time::Millis;
 use crate::wheel::list::Chunks;
+use lane::{Lane, Standing};
 use line::Line;
 use rota::{Lanes, NO_GROUP, Tiers};
 use walk::Pieces;
@@ -36,6 +38,12 @@ pub struct ReadyOrder {
     lanes: Option<Box<Lanes>>,
 }
 
+/// Where the jobs of one priority, and of one group if they have one, stand.
+enum Stood<'r> {
+    Plain(&'r mut Line),
+    InGroup(&'r mut Lane),
+}
+
 #[derive(Default, Debug)]
 struct PriorityLines {
     /// A bit per priority that has jobs: the first is found without looking at ten lines.
@@ -52,7 +60,10 @@ impl ReadyOrder {
         index: JobIndex,
         tiers: Tiers,
     ) {
-        self.open(jobs, chunks, index, tiers).push_back(jobs, chunks, index);
+        match self.open(jobs, chunks, index, tiers) {
+            Stood::Plain(line) => line.push_back(jobs, chunks, index),
+            Stood::InGroup(lane) => lane.push_back(jobs, chunks, index),
+        }
     }
 
     /// Puts a job first in its priority and group; its place is smaller than all others, and at most 0.
@@ -63,7 +74,10 @@ impl ReadyOrder {
         index: JobIndex,
         tiers: Tiers,
     ) {
-        self.open(jobs, chunks, index, tiers).push_front(jobs, chunks, index);
+        match self.open(jobs, chunks, index, tiers) {
+            Stood::Plain(line) => line.push_front(jobs, chunks, index),
+            Stood::InGroup(lane) => lane.push_front(jobs, chunks, index),
+        }
     }
 
     pub fn put_back(
@@ -73,14 +87,25 @@ impl ReadyOrder {
         index: JobIndex,
         tiers: Tiers,
     ) {
-        self.open(jobs, chunks, index, tiers).put_back(jobs, index);
+        match self.open(jobs, chunks, index, tiers) {
+            Stood::Plain(line) => line.put_back(jobs, index),
+            Stood::InGroup(lane) => lane.put_back(jobs, index),
+        }
     }
 
     pub fn remove(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
         let (group, priority) = (jobs.group(index), jobs.get(index).priority);
-        let line = self.line_mut(group, priority);
-        line.remove(jobs, chunks, index);
-        if !line.is_empty() {
+        let is_empty = match self.stood(group, priority) {
+            Stood::Plain(line) => {
+                line.remove(jobs, chunks, index);
+                line.is_empty()
+            }
+            Stood::InGroup(lane) => {
+                lane.remove(jobs, chunks, index);
+                lane.is_empty()
+            }
+        };
+        if !is_empty {
             return;
         }
         if group == NO_GROUP {
@@ -95,64 +120,70 @@ impl ReadyOrder {
         }
     }
 
-    /// The line that a job is to enter.
+    /// Where a job is to enter.
     fn open(
         &mut self,
         jobs: &Jobs,
         chunks: &mut Chunks,
         index: JobIndex,
         tiers: Tiers,
-    ) -> &mut Line {
+    ) -> Stood<'_> {
         let (group, priority) = (jobs.group(index), jobs.get(index).priority);
         let lines = &mut self.lines;
         if group != NO_GROUP {
             let lanes = self.lanes.get_or_insert_with(|| {
                 let mut lanes = Box::new(Lanes::default());
                 for other in (0..10).filter(|other| lines.occupied & (1 << other) != 0) {
-                    lanes.open(chunks, NO_GROUP, other, tiers.rest);
+                    lanes.open(chunks, NO_GROUP, other, Standing::in_tier(tiers.rest));
                 }
                 lanes
             });
-            return lanes.open(chunks, group, priority, tiers.own);
+            return Stood::InGroup(lanes.open(chunks, group, priority, tiers.own));
         }
         if let Some(lanes) = &mut self.lanes {
-            lanes.open(chunks, NO_GROUP, priority, tiers.rest);
+            lanes.open(chunks, NO_GROUP, priority, Standing::in_tier(tiers.rest));
         }
-        lines.open(priority)
+        Stood::Plain(lines.open(priority))
     }
 
-    /// The line of a ready job.
-    fn line_mut(&mut self, group: u32, priority: u8) -> &mut Line {
+    /// Where a ready job stands.
+    fn stood(&mut self, group: u32, priority: u8) -> Stood<'_> {
         if group == NO_GROUP {
-            return self.lines.open(priority);
+            return Stood::Plain(self.lines.open(priority));
         }
-        let line = self.lanes.as_mut().and_then(|lanes| lanes.line_mut(group, priority));
-        line.expect("a ready job of a group stands in its lane")
+        let lane = self.lanes.as_mut().and_then(|lanes| lanes.lane_mut(group, priority));
+        Stood::InGroup(lane.expect("a ready job of a group stands in its lane"))
     }
 
-    fn line(&self, group: u32, priority: u8) -> Option<&Line> {
-        match group {
-            NO_GROUP => self.lines.lines[usize::from(priority)].as_deref(),
-            _ => self.lanes.as_ref()?.line(group, priority),
-        }
+    fn lane(&self, group: u32, priority: u8) -> Option<&Lane> {
+        self.lanes.as_ref()?.lane(group, priority)
     }
 
     /// A ready job has got another number, and is kept under that already.
     pub fn rename(&mut self, jobs: &Jobs, chunks: &mut Chunks, index: JobIndex, to: JobIndex) {
-        let line = self.line_mut(jobs.group(to), jobs.get(to).priority);
-        line.rename(jobs, chunks, index, to);
+        match self.stood(jobs.group(to), jobs.get(to).priority) {
+            Stood::Plain(line) => line.rename(jobs, chunks, index, to),
+            Stood::InGroup(lane) => lane.rename(jobs, chunks, index, to),
+        }
     }
 
     /// Moves the chunk of a ready job to a lower block, if that helps to close one.
     pub fn move_below(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
-        let line = self.line_mut(jobs.group(index), jobs.get(index).priority);
+        let line = match self.stood(jobs.group(index), jobs.get(index).priority) {
+            Stood::Plain(line) => line,
+            Stood::InGroup(lane) => &mut lane.line,
+        };
         line.move_below(jobs, chunks, index);
     }
 
     /// Whether a ready job is among those that came back to their old places.
     pub fn has_returned(&self, jobs: &Jobs, index: JobIndex) -> bool {
-        let line = self.line(jobs.group(index), jobs.get(index).priority);
-        line.is_some_and(|line| line.has_returned(jobs, index))
+        let (group, priority) = (jobs.group(index), jobs.get(index).priority);
+        if group == NO_GROUP {
+            let line = self.lines.lines[usize::from(priority)].as_ref();
+            return line.is_some_and(|line| line.has_returned(jobs, index));
+        }
+        self.lane(group, priority).is_some_and(|lane| lane.has_returned(jobs, index))
     }
 
     /// Takes all jobs out in one piece, as they stand. O(1).
@@ -164,15 +195,33 @@ impl ReadyOrder {
     pub fn at(&self, end: Side, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
         if let Some(lanes) = &self.lanes {
             let (lane, priority) = lanes.first(end, chunks)?;
-            let plain = || self.lines.lines[usize::from(priority)].as_deref();
-            let line = if lane.group == NO_GROUP { plain()? } else { &lane.line };
-            return line.at(end, jobs, chunks);
+            return lane.at(self.line_of(lane, priority)?, end, jobs, chunks);
         }
         let priority = match end {
             Side::Left => self.lines.occupied.trailing_zeros(),
             Side::Right => self.lines.occupied.checked_ilog2()?,
         };
         self.lines.lines.get(priority as usize)?.as_ref()?.at(end, jobs, chunks)
+    }
+
+    /// The group whose turn it is, if groups share.
+    pub fn front_group(&self, front: Side, chunks: &Chunks) -> Option<u32> {
+        self.lanes.as_ref()?.first(front, chunks).map(|(lane, _)| lane.group)
+    }
+
+    /// A job, whether its group is closed or not: for freeing all, one after the other.
+    pub fn any(&self, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
+        let Some(lanes) = &self.lanes else { return self.at(Side::Left, jobs, chunks) };
+        let (lane, priority) = lanes.any(chunks)?;
+        lane.at(self.line_of(lane, priority)?, Side::Left, jobs, chunks)
+    }
+
+    /// The line of a lane.
+    fn line_of<'l>(&'l self, lane: &'l Lane, priority: u8) -> Option<&'l Line> {
+        match lane.group {
+            NO_GROUP => self.lines.lines[usize::from(priority)].as_deref(),
+            _ => Some(&lane.line),
+        }
     }
 
     /// The jobs without a group of each priority of which one became ready first, at most forty.
@@ -186,8 +235,8 @@ impl ReadyOrder {
         group: u32,
         chunks: &'a Chunks,
     ) -> impl Iterator<Item = JobIndex> + 'a {
-        let lines = (0..10).filter_map(move |priority| self.line(group, priority));
-        lines.flat_map(|line| line.earliest(chunks))
+        let lanes = (0..10).filter_map(move |priority| self.lane(group, priority));
+        lanes.flat_map(|lane| lane.line.earliest(chunks).chain(lane.begun().map(|(_, job)| *job)))
     }
 
     /// All jobs. Where groups share, `from` is the queue's front, and `stint` how many jobs a group gives at once.
@@ -213,7 +262,10 @@ impl ReadyOrder {
     /// The groups of all lanes in their order; some come more than once.
     pub fn groups<'a>(&'a self, chunks: &'a Chunks) -> impl Iterator<Item = u32> + 'a {
         let lanes = self.lanes.iter().flat_map(|lanes| (0..10).map(move |at| (lanes, at)));
-        lanes.flat_map(|(lanes, at)| lanes.tiers(at, chunks).flatten().map(|lane| lane.group))
+        lanes.flat_map(|(lanes, at)| {
+            let open = lanes.tiers(at, false, chunks).flatten();
+            open.chain(lanes.tiers(at, true, chunks).flatten()).map(|lane| lane.group)
+        })
     }
 
     /// Lets groups come in the order of their first jobs, given in an order of all jobs.
@@ -231,10 +283,17 @@ impl ReadyOrder {
         }
     }
 
-    /// A group stands in another tier.
-    pub fn set_tier(&mut self, chunks: &mut Chunks, group: u32, tier: u32) {
+    /// Stints of a group are this long from now on.
+    pub fn end_stints(&mut self, chunks: &mut Chunks, group: u32, stint: u32) {
         if let Some(lanes) = &mut self.lanes {
-            lanes.set_tier(chunks, group, tier);
+            lanes.end_stints(chunks, group, stint);
+        }
+    }
+
+    /// Where a group stands now.
+    pub fn set_standing(&mut self, chunks: &mut Chunks, group: u32, standing: Standing) {
+        if let Some(lanes) = &mut self.lanes {
+            lanes.set_standing(chunks, group, standing);
         }
     }
 

@@ -9,54 +9,50 @@
 //!              tier 1   a [a7 a8 a9 ...]                      8 to 15 leases of a run, and its weight is 1
 //! ```
 //!
+//! A *closed* group, which is paused or at its limit, stands in a tier behind all others, from which nothing is taken.
 //! Nothing is ever looked at but the first lane: O(1), whatever the number of groups. The order of lanes is not durable:
 //! facts tell which job was taken, not why. A queue has all this only while a ready job has a group.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::engine::model::request::Side;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::SlabIndex;
-use crate::engine::store::ready::line::Line;
+use crate::engine::store::ready::lane::{Lane, Standing};
 use crate::pool::Pool;
 use crate::time::Millis;
-use crate::wheel::list::{Chunks, List, Place};
+use crate::wheel::list::{CHUNK_BYTES, Chunks, List, Place};
 
 /// The group without a name: of jobs that have none.
 pub const NO_GROUP: u32 = 0;
 
+/// The tier of closed groups.
+pub const CLOSED: u32 = u32::MAX;
+
 /// Bytes of a lane with its place in table and rota, and the chunk of its first job.
-pub const LANE_BYTES: usize = size_of::<Lane>() + 11 + 5 + 128;
+pub const LANE_BYTES: usize = size_of::<Lane>() + 11 + 5 + CHUNK_BYTES;
 
 /// The tiers in which a job's group stands, and the jobs without one.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tiers {
-    pub own: u32,
+    pub own: Standing,
     pub rest: u32,
-}
-
-#[derive(Default, Debug)]
-pub struct Lane {
-    /// Its jobs; those without a group stand where they always do.
-    pub line: Line,
-    pub group: u32,
-    priority: u8,
-    /// Jobs of the stint that it has given.
-    pub given: u32,
-    tier: u32,
-    spot: u32,
 }
 
 /// The lanes of all priorities and their rotas.
 #[derive(Default, Debug)]
 pub struct Lanes {
     lanes: Pool<Lane, 16>,
-    /// Their numbers by group and priority.
+    /// Their numbers by group and priority, and the one that was found last: what happens to a job looks for it again
+    /// and again.
     table: SlabIndex,
+    last: Cell<Option<u32>>,
     /// For each priority, by tier.
     rotas: [BTreeMap<u32, List>; 10],
-    /// A bit for each priority with a lane.
+    /// A bit for each priority with a lane, and with one that is open.
     occupied: u16,
+    open: u16,
     /// Lanes of groups with a name.
     named: u32,
     /// How many of their jobs were due in which second, unix time.
@@ -69,19 +65,25 @@ fn hash(group: u32, priority: u8) -> u64 {
 
 impl Lanes {
     fn find(&self, group: u32, priority: u8) -> Option<u32> {
-        self.table.find(hash(group, priority), |number| {
-            let lane = self.lanes.get(number);
+        let is = |number: &u32| {
+            let lane = self.lanes.get(*number);
             (lane.group, lane.priority) == (group, priority)
-        })
+        };
+        if let Some(last) = self.last.get().filter(is) {
+            return Some(last);
+        }
+        let found = self.table.find(hash(group, priority), |number| is(&number))?;
+        self.last.set(Some(found));
+        Some(found)
     }
 
-    pub fn line(&self, group: u32, priority: u8) -> Option<&Line> {
-        self.find(group, priority).map(|number| &self.lanes.get(number).line)
+    pub fn lane(&self, group: u32, priority: u8) -> Option<&Lane> {
+        self.find(group, priority).map(|number| self.lanes.get(number))
     }
 
-    pub fn line_mut(&mut self, group: u32, priority: u8) -> Option<&mut Line> {
+    pub fn lane_mut(&mut self, group: u32, priority: u8) -> Option<&mut Lane> {
         let number = self.find(group, priority)?;
-        Some(&mut self.lanes.get_mut(number).line)
+        Some(self.lanes.get_mut(number))
     }
 
     /// Whether no group with a name has a lane.
@@ -89,12 +91,19 @@ impl Lanes {
         self.named == 0
     }
 
-    /// The line of a group's lane; one that was not there comes to the end of its tier, with a whole stint.
-    pub fn open(&mut self, chunks: &mut Chunks, group: u32, priority: u8, tier: u32) -> &mut Line {
+    /// A group's lane; one that was not there comes to the end of its tier, with a whole stint.
+    pub fn open(
+        &mut self,
+        chunks: &mut Chunks,
+        group: u32,
+        priority: u8,
+        standing: Standing,
+    ) -> &mut Lane {
         let number = self.find(group, priority).unwrap_or_else(|| {
             let number = self.lanes.alloc();
             let lane = self.lanes.get_mut(number);
-            (lane.group, lane.priority, lane.tier) = (group, priority, tier);
+            (lane.group, lane.priority, lane.standing) = (group, priority, standing);
+            lane.tier = lane.own_tier();
             let Lanes { lanes, table, named, .. } = self;
             *named += u32::from(group != NO_GROUP);
             table.insert(hash(group, priority), number, |number| {
@@ -102,9 +111,10 @@ impl Lanes {
                 hash(lane.group, lane.priority)
             });
             self.enter(chunks, number);
+            self.last.set(Some(number));
             number
         });
-        &mut self.lanes.get_mut(number).line
+        self.lanes.get_mut(number)
     }
 
     /// The lane of a group has no job any more.
@@ -119,19 +129,21 @@ impl Lanes {
         });
         *lanes.get_mut(number) = Lane::default();
         lanes.free(number);
+        self.last.set(None);
     }
 
     fn enter(&mut self, chunks: &mut Chunks, number: u32) {
-        let Lanes { lanes, rotas, occupied, .. } = self;
+        let Lanes { lanes, rotas, occupied, open, .. } = self;
         let lane = lanes.get_mut(number);
         lane.given = 0;
         *occupied |= 1 << lane.priority;
+        *open |= u16::from(lane.tier != CLOSED) << lane.priority;
         let list = rotas[usize::from(lane.priority)].entry(lane.tier).or_default();
         list.push_back(chunks, 0, number, |key, place| lanes.get_mut(key).spot = place.number());
     }
 
     fn leave(&mut self, chunks: &mut Chunks, number: u32) {
-        let Lanes { lanes, rotas, occupied, .. } = self;
+        let Lanes { lanes, rotas, occupied, open, .. } = self;
         let &Lane { priority, tier, spot, .. } = lanes.get(number);
         let rota = &mut rotas[usize::from(priority)];
         let list = rota.get_mut(&tier).expect("a lane stands in its tier");
@@ -140,14 +152,25 @@ impl Lanes {
         if list.is_empty() {
             rota.remove(&tier);
             *occupied &= !(u16::from(rota.is_empty()) << priority);
+            let first = rota.keys().next();
+            *open &= !(u16::from(first.is_none_or(|tier| *tier == CLOSED)) << priority);
         }
     }
 
     /// The lane whose turn it is, and its priority: of the first one from an end of the queue.
     pub fn first(&self, end: Side, chunks: &Chunks) -> Option<(&Lane, u8)> {
+        self.first_of(self.open, end, chunks)
+    }
+
+    /// The same; if all groups are closed, one of them.
+    pub fn any(&self, chunks: &Chunks) -> Option<(&Lane, u8)> {
+        self.first_of(self.occupied, Side::Left, chunks)
+    }
+
+    fn first_of(&self, priorities: u16, end: Side, chunks: &Chunks) -> Option<(&Lane, u8)> {
         let priority = match end {
-            Side::Left => self.occupied.trailing_zeros(),
-            Side::Right => self.occupied.checked_ilog2()?,
+            Side::Left => priorities.trailing_zeros(),
+            Side::Right => priorities.checked_ilog2()?,
         };
         let (_, list) = self.rotas.get(priority as usize)?.first_key_value()?;
         let (number, _) = list.front(chunks)?;
@@ -160,8 +183,33 @@ impl Lanes {
         let lane = self.lanes.get_mut(number);
         lane.given += 1;
         if lane.given >= stint {
-            self.leave(chunks, number);
-            self.enter(chunks, number);
+            self.pass(chunks, number);
+        }
+    }
+
+    /// Sends a lane to the end of its tier.
+    fn pass(&mut self, chunks: &mut Chunks, number: u32) {
+        let Lanes { lanes, rotas, .. } = self;
+        let lane = lanes.get_mut(number);
+        lane.given = 0;
+        let list = rotas[usize::from(lane.priority)].get_mut(&lane.tier);
+        let list = list.expect("a lane stands in its tier");
+        let place = Place::from_number(lane.spot).expect("a lane has a place in its rota");
+        let ends = [list.front(chunks), list.back(chunks)].map(|end| end.map(|(key, _)| key));
+        if ends == [Some(number); 2] {
+            return;
+        }
+        list.remove(chunks, place, number, |key, place| lanes.get_mut(key).spot = place.number());
+        list.push_back(chunks, 0, number, |key, place| lanes.get_mut(key).spot = place.number());
+    }
+
+    /// Stints of this group are this long from now on: its lanes that have given as much go to the end.
+    pub fn end_stints(&mut self, chunks: &mut Chunks, group: u32, stint: u32) {
+        for priority in 0..self.rotas.len() as u8 {
+            let Some(number) = self.find(group, priority) else { continue };
+            if self.lanes.get(number).given >= stint {
+                self.pass(chunks, number);
+            }
         }
     }
 
@@ -180,11 +228,14 @@ impl Lanes {
         numbers.into_iter().for_each(|number| self.lanes.get_mut(number).given = 0);
     }
 
-    /// A group stands in another tier: its lanes come to the end of that, with whole stints.
-    pub fn set_tier(&mut self, chunks: &mut Chunks, group: u32, tier: u32) {
+    /// Where a group stands now: lanes that come to another tier come to its end, with whole stints.
+    pub fn set_standing(&mut self, chunks: &mut Chunks, group: u32, standing: Standing) {
         for priority in 0..self.rotas.len() as u8 {
             let Some(number) = self.find(group, priority) else { continue };
-            if self.lanes.get(number).tier != tier {
+            let lane = self.lanes.get_mut(number);
+            lane.standing = standing;
+            let tier = lane.own_tier();
+            if lane.tier != tier {
                 self.leave(chunks, number);
                 self.lanes.get_mut(number).tier = tier;
                 self.enter(chunks, number);
@@ -214,15 +265,19 @@ impl Lanes {
         self.due.first_key_value().map(|(second, _)| Millis(second * 1_000))
     }
 
-    /// The lanes of a priority in their order: by tier, and then as in the rota.
+    /// The lanes of a priority in their order, open or closed ones: by tier, and then as in the rota.
     pub fn tiers<'l>(
         &'l self,
         priority: usize,
+        closed: bool,
         chunks: &'l Chunks,
     ) -> impl Iterator<Item = impl Iterator<Item = &'l Lane> + 'l> + 'l {
-        self.rotas[priority].values().map(|list| list.iter(chunks).map(|key| self.lanes.get(key)))
+        let tiers = if closed { CLOSED..=CLOSED } else { 0..=CLOSED - 1 };
+        let lists = self.rotas[priority].range(tiers);
+        lists.map(|(_, list)| list.iter(chunks).map(|key| self.lanes.get(key)))
     }
 
+    /// A bit for each priority with a lane.
     pub fn occupied(&self) -> u16 {
         self.occupied
     }

@@ -370,7 +370,8 @@ impl LoadedQueue {
         let (leased, dead) = (image.stage == JobStage::Leased, image.stage == JobStage::Dead);
         let delivered = history.attempt > 0 && history.deliveries > 0 && in_sequence(history.armed);
         when((!leased || delivered) && (leased || !history.bound))?;
-        when(dead == history.death.is_some())
+        let redriven = history.rested == 0 || image.group.is_some() && history.rested < 3;
+        when(redriven && dead == history.death.is_some())
     }
 
     fn note_earliest(&mut self, wheel: usize, at: Millis) {
@@ -444,10 +445,14 @@ impl LoadedQueue {
 
     /// Groups come in the order of their first places, seen from where jobs are taken.
     fn share(&self, store: &mut Store) {
-        let (queue, jobs, _, chunks) = store.parts(self.queue);
+        let (queue, _, _, chunks) = store.parts(self.queue);
         if !queue.ready.is_shared() {
             return;
         }
+        // Where only begun jobs may go it depends on those in the lane.
+        let groups: Vec<u32> = queue.ready.groups(chunks).collect();
+        groups.into_iter().for_each(|group| store.retier(self.queue, group));
+        let (queue, jobs, _, chunks) = store.parts(self.queue);
         let from_right = queue.next_side() == Side::Right;
         let indices = self.ready.iter().map(|(_, index)| *index);
         let order: Vec<JobIndex> =

@@ -44,6 +44,8 @@ const STAGES: u8 = 7;
 const HAS_HISTORY: u8 = 8;
 const BOUND: u8 = 16;
 const HAS_ERROR: u8 = 32;
+/// The two bits of [`History::rested`].
+const RESTED: u8 = 6;
 
 /// A span that ends before it begins.
 const NO_STALL: (Millis, Millis) = (Millis(1), Millis(0));
@@ -210,6 +212,7 @@ pub fn write_job(
     if let Some(history) = history {
         flags |= HAS_HISTORY | (u8::from(history.bound) * BOUND);
         flags |= u8::from(history.error.is_some()) * HAS_ERROR;
+        flags |= history.rested << RESTED;
     }
     w.head(JOB, queue).u8(flags).u8(job.priority).u32(policy.0);
     w.u64(job.added.0).u64(timer.0).u64(job.order as u64).bytes(id).bytes(body);
@@ -467,13 +470,10 @@ fn read_job<'a>(r: &mut FactReader<'a>) -> Result<JobImage<'a>, Malformed> {
     let (order, data) = (r.u64()? as i64, (r.bytes()?, r.bytes()?));
     let stages = [JobStage::Delayed, JobStage::Ready, JobStage::Leased, JobStage::Dead];
     let stage = stages.into_iter().find(|stage| *stage as u8 == flags & STAGES);
-    let Some(stage) = stage.filter(|_| flags & !(STAGES | HAS_HISTORY | BOUND | HAS_ERROR) == 0)
-    else {
-        return Err(r.malformed());
-    };
+    let Some(stage) = stage else { return Err(r.malformed()) };
     let history = if flags & HAS_HISTORY != 0 {
         Some(read_history(r, flags)?)
-    } else if flags & (BOUND | HAS_ERROR) != 0 {
+    } else if flags & !(STAGES | HAS_HISTORY) != 0 {
         return Err(r.malformed());
     } else {
         None
@@ -511,6 +511,7 @@ fn read_history(r: &mut FactReader<'_>, flags: u8) -> Result<History, Malformed>
         return Err(r.malformed());
     }
     history.bound = flags & BOUND != 0;
+    history.rested = flags >> RESTED;
     history.error = said.then(|| error.into());
     Ok(history)
 }

@@ -216,9 +216,17 @@ impl<'a> DumpFields<'a> {
     }
 
     fn group_settings(&mut self, name: &[u8], settings: GroupSettings) -> &mut Self {
-        let group_weight = Later(settings.weight);
+        let GroupSettings { weight, max_leased, retry, pause } = settings;
+        let (group_weight, group_max_leased) = (Later(weight), Later(max_leased));
+        let group_retry = Later(retry);
         self.put("group", FieldValue::Owned(name.into()));
-        self.settings(&QueueSettings { group_weight, ..QueueSettings::default() })
+        self.settings(&QueueSettings {
+            group_weight,
+            group_max_leased,
+            group_retry,
+            ..QueueSettings::default()
+        });
+        self.put("paused", pause)
     }
 
     fn pauses(&mut self, pauses: Pauses) -> &mut Self {
