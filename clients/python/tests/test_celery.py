@@ -72,6 +72,11 @@ class Broker:
                 process.terminate()
             try:
                 process.wait(START_S / 2)
+            except subprocess.TimeoutExpired:
+                # Celery logs where each of its threads is.
+                process.send_signal(signal.SIGUSR1)
+                time.sleep(1)
+                raise AssertionError(f"a worker does not end: {process.log.read_text()}") from None
             finally:
                 kill(process)
 
