@@ -486,6 +486,9 @@ fn groups_need_a_cluster_that_reads_them() {
             &b"DELAY.ADD q 0 x GROUP acme"[..],
             b"DELAY.SCHEDULE SET q s x EVERY 1s GROUP acme",
             b"DELAY.CONFIG SET q group-weight 2",
+            b"DELAY.CONFIG SET q group-max-leased 2",
+            b"DELAY.CONFIG SET q group-retry block",
+            b"DELAY.PAUSE q GROUP acme",
             b"DELAY.CONFIG SET q GROUP acme group-weight 2",
         ] {
             let digest = bench.engine.digest();

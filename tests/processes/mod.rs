@@ -7,6 +7,7 @@ mod bases;
 mod calls;
 mod day_two;
 mod faults;
+mod groups;
 mod history;
 mod linear;
 mod load;

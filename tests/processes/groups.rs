@@ -1,0 +1,75 @@
+//! What closes a group is state: it holds whoever leads.
+
+use crate::processes::trio::{Trio, wait_until};
+use crate::support::program::{Reply, Wire};
+
+/// Id, group and token of each job that may be taken.
+fn taken(wire: &mut Wire) -> Vec<[String; 3]> {
+    let reply = wire.ask("DELAY.RESERVE NOWAIT 1 q COUNT 100 LEASE 1h META");
+    let of = |job: &Reply| {
+        let job = job.array().expect("a job");
+        [&job[1], &job[7], &job[3]].map(|word| word.text().to_owned())
+    };
+    reply.array().unwrap_or_default().iter().map(of).collect()
+}
+
+/// Name and state of the closed groups.
+fn closed(wire: &mut Wire) -> Vec<[String; 2]> {
+    let rows = wire.ask("DELAY.GROUPS q CLOSED");
+    let of = |row: &Reply| {
+        let row = row.array().expect("a row");
+        [&row[1], &row[11]].map(|word| word.text().to_owned())
+    };
+    rows.array().expect("rows").iter().map(of).collect()
+}
+
+#[test]
+fn closed_groups_stay_closed_whoever_leads() {
+    let mut trio = Trio::start("groups", &[]);
+    let mut wire = trio.wire(trio.leader());
+    wire.ask("DELAY.CONFIG SET q group-max-leased 1 group-retry block");
+    for job in 0..18 {
+        wire.ask(&format!("DELAY.ADD q 0 x ID g{}:{job} GROUP g{}", job % 3, job % 3));
+    }
+    wire.ask("DELAY.PAUSE q GROUP g2");
+    for way in ["FAILOVER", "SIGTERM", "kill -9"] {
+        let jobs = taken(&mut wire);
+        let [[blocks, blocked, token], [other, _, other_token]] = &jobs[..] else {
+            panic!("{way}: {jobs:?}")
+        };
+        wire.ask(&format!("DELAY.NACK q {blocks} {token} IN 1h"));
+        let leader = trio.leader();
+        match way {
+            "FAILOVER" => assert_eq!(wire.ask(way), Reply::Simple("OK".to_owned())),
+            "SIGTERM" => drop(trio.stop(leader)),
+            _ => drop(trio.kill(leader)),
+        }
+        wait_until("another one leads", || trio.try_leader().filter(|leads| *leads != leader));
+        if !trio.runs(leader) {
+            trio.begin(leader);
+            trio.wait_for_voters();
+        }
+        wire = trio.wire(trio.leader());
+        assert_eq!(taken(&mut wire), [[""; 3]; 0], "after {way}");
+        let states = closed(&mut wire).into_iter().map(|[group, state]| {
+            let wanted = match &group[..] {
+                "g2" => "paused",
+                group if group == blocked => "retry",
+                _ => "limit",
+            };
+            assert_eq!(state, wanted, "{group} after {way}");
+        });
+        assert_eq!(states.count(), 3);
+        // What blocks goes, and who waits has the next one.
+        let mut waiter = trio.wire(trio.leader());
+        waiter.push_line("DELAY.RESERVE 0 1 q LEASE 1h META");
+        waiter.flush().expect("it is there");
+        wire.ask(&format!("DELAY.CANCEL q {blocks}"));
+        let served = waiter.read().expect("a job");
+        let served = served.array().expect("one")[0].array().expect("a job").to_vec();
+        assert_eq!(served[7].text(), *blocked, "after {way}");
+        for (id, token) in [(&other[..], &other_token[..]), (served[1].text(), served[3].text())] {
+            assert_eq!(wire.ask(&format!("DELAY.ACK q {id} {token}")), Reply::Number(1));
+        }
+    }
+}
