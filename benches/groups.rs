@@ -132,6 +132,8 @@ fn waits(d_ms: u64, grouped: bool) -> (f64, f64) {
                     }
                     5_000
                 }
+                // They do not go in step.
+                None if bench.now.0 == START => d_ms * 1_000 * worker / WORKERS,
                 None => d_ms * 1_000,
             };
             running.insert(worker, (client, id, token));

@@ -45,6 +45,8 @@ pub struct Lane {
     /// The tier in which it stands, and where there.
     pub tier: u32,
     pub spot: u32,
+    /// The next lane of the group, or [`NO_LANE`].
+    pub next: u32,
 }
 
 impl Lane {

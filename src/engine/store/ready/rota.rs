@@ -13,12 +13,11 @@
 //! Nothing is ever looked at but the first lane: O(1), whatever the number of groups. The order of lanes is not durable:
 //! facts tell which job was taken, not why. A queue has all this only while a ready job has a group.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use crate::engine::model::request::Side;
-use crate::engine::store::jobs::hash::wide;
-use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::ready::lane::{Lane, Standing};
 use crate::pool::Pool;
 use crate::time::Millis;
@@ -30,8 +29,13 @@ pub const NO_GROUP: u32 = 0;
 /// The tier of closed groups.
 pub const CLOSED: u32 = u32::MAX;
 
-/// Bytes of a lane with its place in table and rota, and the chunk of its first job.
-pub const LANE_BYTES: usize = size_of::<Lane>() + 11 + 5 + CHUNK_BYTES;
+/// Bytes of a lane with its places among heads and in its rota, and the chunk of its first job.
+pub const LANE_BYTES: usize = size_of::<Lane>() + 4 + 5 + CHUNK_BYTES;
+
+/// Instead of the number of a lane.
+pub const NO_LANE: u32 = u32::MAX;
+
+const HEADS_A_BLOCK: usize = 64;
 
 /// The tiers in which a job's group stands, and the jobs without one.
 #[derive(Clone, Copy, Default, Debug)]
@@ -44,10 +48,9 @@ pub struct Tiers {
 #[derive(Default, Debug)]
 pub struct Lanes {
     lanes: Pool<Lane, 16>,
-    /// Their numbers by group and priority, and the one that was found last: what happens to a job looks for it again
-    /// and again.
-    table: SlabIndex,
-    last: Cell<Option<u32>>,
+    /// The first lane of each group, by its number; each knows the next one. A hash table would grow in bursts when a million
+    /// groups fall due, and a turn with it: 1.7 ms.
+    heads: Vec<Option<Box<[u32; HEADS_A_BLOCK]>>>,
     /// For each priority, by tier.
     rotas: [BTreeMap<u32, List>; 10],
     /// A bit for each priority with a lane, and with one that is open.
@@ -59,22 +62,26 @@ pub struct Lanes {
     due: BTreeMap<u64, u32>,
 }
 
-fn hash(group: u32, priority: u8) -> u64 {
-    wide((group << 4 | u32::from(priority)).wrapping_mul(0x9e37_79b1))
-}
-
 impl Lanes {
     fn find(&self, group: u32, priority: u8) -> Option<u32> {
-        let is = |number: &u32| {
-            let lane = self.lanes.get(*number);
-            (lane.group, lane.priority) == (group, priority)
-        };
-        if let Some(last) = self.last.get().filter(is) {
-            return Some(last);
+        self.lanes_of(group).find(|number| self.lanes.get(*number).priority == priority)
+    }
+
+    /// At most ten.
+    fn lanes_of(&self, group: u32) -> impl Iterator<Item = u32> {
+        let (block, at) = (group as usize / HEADS_A_BLOCK, group as usize % HEADS_A_BLOCK);
+        let heads = self.heads.get(block).and_then(|heads| heads.as_deref());
+        let first = heads.map_or(NO_LANE, |heads| heads[at]);
+        let there = |number: u32| (number != NO_LANE).then_some(number);
+        std::iter::successors(there(first), move |number| there(self.lanes.get(*number).next))
+    }
+
+    fn head_mut(&mut self, group: u32) -> &mut u32 {
+        let (block, at) = (group as usize / HEADS_A_BLOCK, group as usize % HEADS_A_BLOCK);
+        if self.heads.len() <= block {
+            self.heads.resize(block + 1, None);
         }
-        let found = self.table.find(hash(group, priority), |number| is(&number))?;
-        self.last.set(Some(found));
-        Some(found)
+        &mut self.heads[block].get_or_insert_with(|| Box::new([NO_LANE; HEADS_A_BLOCK]))[at]
     }
 
     pub fn lane(&self, group: u32, priority: u8) -> Option<&Lane> {
@@ -101,17 +108,13 @@ impl Lanes {
     ) -> &mut Lane {
         let number = self.find(group, priority).unwrap_or_else(|| {
             let number = self.lanes.alloc();
+            let next = std::mem::replace(self.head_mut(group), number);
             let lane = self.lanes.get_mut(number);
-            (lane.group, lane.priority, lane.standing) = (group, priority, standing);
+            (lane.group, lane.priority, lane.standing, lane.next) =
+                (group, priority, standing, next);
             lane.tier = lane.own_tier();
-            let Lanes { lanes, table, named, .. } = self;
-            *named += u32::from(group != NO_GROUP);
-            table.insert(hash(group, priority), number, |number| {
-                let lane = lanes.get(number);
-                hash(lane.group, lane.priority)
-            });
+            self.named += u32::from(group != NO_GROUP);
             self.enter(chunks, number);
-            self.last.set(Some(number));
             number
         });
         self.lanes.get_mut(number)
@@ -121,15 +124,14 @@ impl Lanes {
     pub fn close(&mut self, chunks: &mut Chunks, group: u32, priority: u8) {
         let Some(number) = self.find(group, priority) else { return };
         self.leave(chunks, number);
-        let Lanes { lanes, table, named, .. } = self;
-        *named -= u32::from(group != NO_GROUP);
-        table.remove(hash(group, priority), number, |number| {
-            let lane = lanes.get(number);
-            hash(lane.group, lane.priority)
-        });
-        *lanes.get_mut(number) = Lane::default();
-        lanes.free(number);
-        self.last.set(None);
+        let before = self.lanes_of(group).find(|other| self.lanes.get(*other).next == number);
+        let next = std::mem::take(self.lanes.get_mut(number)).next;
+        self.lanes.free(number);
+        self.named -= u32::from(group != NO_GROUP);
+        match before {
+            Some(before) => self.lanes.get_mut(before).next = next,
+            None => *self.head_mut(group) = next,
+        }
     }
 
     fn enter(&mut self, chunks: &mut Chunks, number: u32) {
@@ -205,8 +207,7 @@ impl Lanes {
 
     /// Stints of this group are this long from now on: its lanes that have given as much go to the end.
     pub fn end_stints(&mut self, chunks: &mut Chunks, group: u32, stint: u32) {
-        for priority in 0..self.rotas.len() as u8 {
-            let Some(number) = self.find(group, priority) else { continue };
+        for number in self.lanes_of(group).collect::<SmallVec<[u32; 10]>>() {
             if self.lanes.get(number).given >= stint {
                 self.pass(chunks, number);
             }
@@ -214,24 +215,26 @@ impl Lanes {
     }
 
     /// Lets lanes come in the order in which they are first named here, with whole stints; each is named.
-    pub fn line_up(&mut self, chunks: &mut Chunks, order: impl Iterator<Item = (u32, u8)>) {
+    pub fn line_up(&mut self, chunks: &mut Chunks, order: impl Iterator<Item = (u32, u8)> + Clone) {
         // No lane has given any job yet: the mark of those that stand behind the others already.
-        for (group, priority) in order {
-            let number = self.find(group, priority).expect("a ready job stands in a lane");
+        let found = "a ready job stands in a lane";
+        for (group, priority) in order.clone() {
+            let number = self.find(group, priority).expect(found);
             if self.lanes.get(number).given == 0 {
                 self.leave(chunks, number);
                 self.enter(chunks, number);
                 self.lanes.get_mut(number).given = u32::MAX;
             }
         }
-        let numbers = self.table.iter().collect::<Vec<_>>();
-        numbers.into_iter().for_each(|number| self.lanes.get_mut(number).given = 0);
+        for (group, priority) in order {
+            let number = self.find(group, priority).expect(found);
+            self.lanes.get_mut(number).given = 0;
+        }
     }
 
     /// Where a group stands now: lanes that come to another tier come to its end, with whole stints.
     pub fn set_standing(&mut self, chunks: &mut Chunks, group: u32, standing: Standing) {
-        for priority in 0..self.rotas.len() as u8 {
-            let Some(number) = self.find(group, priority) else { continue };
+        for number in self.lanes_of(group).collect::<SmallVec<[u32; 10]>>() {
             let lane = self.lanes.get_mut(number);
             lane.standing = standing;
             let tier = lane.own_tier();
