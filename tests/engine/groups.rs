@@ -338,6 +338,10 @@ fn a_hundred_thousand_groups_come_and_go_and_leave_nothing() {
 
 #[test]
 fn a_purge_is_seen_by_every_group_at_once() {
+    let mut bench = with("a1 a2 b1");
+    bench.ask(1, purge_state("q", JobState::Ready));
+    bench.add(of("a3", 0));
+    assert_eq!(groups(&mut bench), "a:[0, 1, 0, 0]");
     let mut bench = Bench::new();
     for number in 0..10_000u32 {
         let name = number.to_le_bytes();
