@@ -35,6 +35,19 @@ fn counts(wire: &mut Wire) -> BTreeMap<String, (i64, i64)> {
     rows.array().expect("rows").iter().map(of).collect()
 }
 
+/// After a kill -9, or an orderly stop with a base.
+fn restarted(folder: &Folder, program: Program, kills: bool) -> (Program, Wire) {
+    if kills {
+        program.kill();
+    } else {
+        program.connect().ask("BGSAVE");
+        program.stop();
+    }
+    let program = Program::start(&folder.0, &["--appendfsync", "always"]);
+    let wire = program.connect_loaded();
+    (program, wire)
+}
+
 #[test]
 fn groups_are_what_they_were_after_every_way_of_ending() {
     let folder = Folder::new("groups");
@@ -58,14 +71,7 @@ fn groups_are_what_they_were_after_every_way_of_ending() {
         let before = counts(&mut wire);
         assert_eq!(before.values().map(|(ready, _)| *ready).sum::<i64>(), left as i64);
         assert_eq!(before["gone"], (0, 0));
-        if kills {
-            program.kill();
-        } else {
-            wire.ask("BGSAVE");
-            program.stop();
-        }
-        program = Program::start(&folder.0, &["--appendfsync", "always"]);
-        wire = program.connect_loaded();
+        (program, wire) = restarted(&folder, program, kills);
         assert_eq!(counts(&mut wire), before, "killed: {kills}");
         // As many from each, but for the one that has more weight: nobody has eight at work.
         let next = taken(&mut wire, GROUPS + 9);
@@ -105,14 +111,7 @@ fn what_closes_a_group_closes_it_after_every_way_of_ending() {
         assert_eq!(groups, ["g0", "g0", "g1", "g1", "g2", "g2"]);
         let [[blocks, blocked, token], rest @ ..] = &jobs[..] else { panic!("six were taken") };
         wire.ask(&format!("DELAY.NACK q {blocks} {token} IN 1h"));
-        if kills {
-            program.kill();
-        } else {
-            wire.ask("BGSAVE");
-            program.stop();
-        }
-        program = Program::start(&folder.0, &["--appendfsync", "always"]);
-        wire = program.connect_loaded();
+        (program, wire) = restarted(&folder, program, kills);
         assert_eq!(taken(&mut wire, 100), [[""; 3]; 0], "killed: {kills}");
         let closed = wire.ask("DELAY.GROUPS q CLOSED");
         for (number, row) in closed.array().expect("rows").iter().enumerate() {

@@ -176,15 +176,7 @@ impl Check<'_> {
                 self.reply = Some(Said::Ok);
             }
             Request::Pause { queue, direction, for_ms } => {
-                let max_ms = self.step.settings.delay_ms_max;
-                if for_ms.is_some_and(|ms| ms > max_ms) {
-                    return self.refused("ERR FOR is ");
-                }
-                if self.refused_for_memory() {
-                    return;
-                }
-                let end = for_ms.map(|ms| Millis(self.ceil() + ms));
-                let pause = end.map_or(Pause::Endless, Pause::Until);
+                let Some(pause) = self.pause_for(for_ms) else { return };
                 self.pause((queue.db.0, queue.name), direction, pause);
                 self.auditor.note("paused");
             }
@@ -193,6 +185,20 @@ impl Check<'_> {
             }
             _ => unreachable!("no request about settings"),
         }
+    }
+
+    /// The pause that a request asks for; none if it was refused.
+    pub fn pause_for(&mut self, for_ms: Option<u64>) -> Option<Pause> {
+        let max_ms = self.step.settings.delay_ms_max;
+        if for_ms.is_some_and(|ms| ms > max_ms) {
+            self.refused("ERR FOR is ");
+            return None;
+        }
+        if self.refused_for_memory() {
+            return None;
+        }
+        let end = for_ms.map(|ms| Millis(self.ceil() + ms));
+        Some(end.map_or(Pause::Endless, Pause::Until))
     }
 
     fn pause(&mut self, key: QueueKey, direction: Direction, pause: Pause) {

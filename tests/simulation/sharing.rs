@@ -7,7 +7,6 @@ use delayd::engine::model::group::{GroupRetry, GroupSettings, GroupState, Groupi
 use delayd::engine::model::queue_settings::{Pause, Setting};
 use delayd::engine::model::request::{JobState, QueueName, Side};
 use delayd::ids::{ClientId, QueueNo};
-use delayd::time::Millis;
 
 use crate::simulation::auditor::Check;
 use crate::simulation::model::{ModelJob, ModelQueue, QueueKey};
@@ -433,15 +432,7 @@ impl Check<'_> {
                 self.auditor.note("group configured");
             }
             Grouping::Pause { queue, group, for_ms } => {
-                let max_ms = self.step.settings.delay_ms_max;
-                if for_ms.is_some_and(|ms| ms > max_ms) {
-                    return self.refused("ERR FOR is ");
-                }
-                if self.refused_for_memory() {
-                    return;
-                }
-                let end = for_ms.map(|ms| Millis(self.ceil() + ms));
-                let pause = end.map_or(Pause::Endless, Pause::Until);
+                let Some(pause) = self.pause_for(for_ms) else { return };
                 self.set_group(key(queue), group, |own| GroupSettings { pause, ..own });
                 self.auditor.note("group paused");
             }

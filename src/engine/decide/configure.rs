@@ -19,18 +19,23 @@ impl Step<'_, '_> {
     pub fn show_settings(&mut self, name: QueueName<'_>, only: Option<Setting>) -> Outcome {
         let number = self.queue(name);
         let queue = number.map(|number| self.store.queue(number));
-        let unset = QueueSettings::default();
-        let set = queue.and_then(|queue| queue.settings.as_deref()).unwrap_or(&unset);
-        let defaults = self.live.defaults();
-        let values: Vec<(Setting, String, bool)> = Setting::ALL
-            .into_iter()
-            .filter(|setting| only.is_none_or(|only| only == *setting))
-            .filter_map(|setting| {
-                let own = setting.written(set);
-                let is_set = own.is_some();
-                Some((setting, own.or_else(|| setting.written(&defaults))?, is_set))
-            })
-            .collect();
+        let own = queue.and_then(|queue| queue.settings.as_deref()).cloned().unwrap_or_default();
+        self.reply_settings(&self.live.defaults().merged(&own), &own, only, |_| true)
+    }
+
+    /// Those of one kind as they hold, and which of them are `own`.
+    pub(super) fn reply_settings(
+        &mut self,
+        holds: &QueueSettings,
+        own: &QueueSettings,
+        only: Option<Setting>,
+        kind: fn(Setting) -> bool,
+    ) -> Outcome {
+        let asked = |setting: &Setting| kind(*setting) && only.is_none_or(|only| only == *setting);
+        let value =
+            |setting: Setting| Some((setting, setting.written(holds)?, setting.is_set(own)));
+        let values: Vec<(Setting, String, bool)> =
+            Setting::ALL.into_iter().filter(asked).filter_map(value).collect();
         self.reply(Reply::Settings { values: &values, all: only.is_none() })
     }
 
@@ -197,7 +202,7 @@ impl Step<'_, '_> {
 
 impl Live {
     /// The defaults of a queue without settings.
-    fn defaults(&self) -> QueueSettings {
+    pub(super) fn defaults(&self) -> QueueSettings {
         QueueSettings {
             attempts: Some(limits::ATTEMPTS_DEFAULT),
             backoff: Some(Default::default()),

@@ -13,7 +13,7 @@ use crate::engine::store::Located;
 use crate::engine::store::groups::group_bytes;
 use crate::error::{Error, Shown};
 use crate::ids::QueueNo;
-use crate::limits::{GROUP_WEIGHT_DEFAULT, GROUPS_SET_MAX, LEVEL_GROUPS};
+use crate::limits::{GROUPS_SET_MAX, LEVEL_GROUPS};
 
 impl Step<'_, '_> {
     pub fn groups(&mut self, of: &Grouping<'_>) -> Outcome {
@@ -129,33 +129,11 @@ impl Step<'_, '_> {
         let own = found.and_then(|(queue, number)| {
             Some(self.store.queue(queue).groups.as_ref()?.settings(number))
         });
-        let own = own.unwrap_or_default();
+        let own: QueueSettings = own.unwrap_or_default().into();
         let queue = self.queue(name).map(|number| self.store.queue(number));
-        let unset = QueueSettings::default();
-        let set = queue.and_then(|queue| queue.settings.as_deref()).unwrap_or(&unset);
-        let value = |setting| match setting {
-            Setting::GroupWeight => {
-                let holds = own.weight.or(set.group_weight.0).unwrap_or(GROUP_WEIGHT_DEFAULT);
-                (holds.to_string(), own.weight.is_some())
-            }
-            Setting::GroupMaxLeased => {
-                let holds = own.max_leased.or(set.group_max_leased.0).unwrap_or(0);
-                (holds.to_string(), own.max_leased.is_some())
-            }
-            _ => {
-                let holds = own.retry.or(set.group_retry.0).unwrap_or_default();
-                (holds.word().to_string(), own.retry.is_some())
-            }
-        };
-        let asked = Setting::ALL.into_iter().filter(|setting| setting.is_of_groups());
-        let asked = asked.filter(|setting| only.is_none_or(|only| only == *setting));
-        let values: Vec<(Setting, String, bool)> = asked
-            .map(|setting| {
-                let (value, is_set) = value(setting);
-                (setting, value, is_set)
-            })
-            .collect();
-        self.reply(Reply::Settings { values: &values, all: only.is_none() })
+        let set = queue.and_then(|queue| queue.settings.as_deref()).cloned().unwrap_or_default();
+        let holds = self.live.defaults().merged(&set).merged(&own);
+        self.reply_settings(&holds, &own, only, Setting::is_of_groups)
     }
 
     fn change_group(

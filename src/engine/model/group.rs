@@ -5,7 +5,7 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 use crate::engine::model::later::Later;
-use crate::engine::model::queue_settings::{Pause, Setting};
+use crate::engine::model::queue_settings::{Pause, QueueSettings, Setting};
 use crate::engine::model::request::{JobState, QueueName};
 use crate::time::Millis;
 use crate::words::words;
@@ -77,6 +77,18 @@ impl GroupSettings {
     /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == GroupSettings::default()
+    }
+}
+
+/// Those that a queue has, too.
+impl From<GroupSettings> for QueueSettings {
+    fn from(of: GroupSettings) -> QueueSettings {
+        QueueSettings {
+            group_weight: Later(of.weight),
+            group_max_leased: Later(of.max_leased),
+            group_retry: Later(of.retry),
+            ..QueueSettings::default()
+        }
     }
 }
 

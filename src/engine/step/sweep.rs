@@ -109,7 +109,7 @@ impl Step<'_, '_> {
     }
 
     fn is_reviewing(&self, queue: QueueNo) -> bool {
-        self.store.queue(queue).groups.as_deref().is_some_and(Groups::is_reviewed)
+        self.store.queue(queue).groups.as_deref().is_some_and(Groups::is_being_reviewed)
     }
 
     /// Sees to it that the sweep does so.

@@ -42,9 +42,8 @@ pub struct Groups {
     purged: [u32; 4],
     /// Groups with something set, by name: bases have them in the same order everywhere.
     set: BTreeMap<Box<[u8]>, u32>,
-    /// Bytes counted for all of them, and bytes of the images of those with something set.
+    /// Bytes counted for all of them.
     pub bytes: u64,
-    pub image_bytes: u64,
     /// When pauses end.
     ends: BTreeSet<(Millis, u32)>,
     /// Closed groups with ready jobs.
@@ -147,8 +146,8 @@ impl Groups {
         self.set.iter().map(|(name, number)| (&**name, self.settings(*number)))
     }
 
-    /// Whether not all have been asked yet for their tier, which may be another.
-    pub fn is_reviewed(&self) -> bool {
+    /// Whether some have not been asked yet for their tier, which may be another.
+    pub fn is_being_reviewed(&self) -> bool {
         self.review.is_some()
     }
 
@@ -281,7 +280,6 @@ impl Store {
                 after = record::group_bytes(name, settings);
                 groups.set.insert(name.into(), number);
             }
-            groups.image_bytes = groups.image_bytes + after - before;
         });
         let (db, _) = place_of(queue);
         let queue_ref = self.queue_mut(queue);

@@ -4,7 +4,6 @@ use super::DumpNames;
 use super::value::FieldValue;
 use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped};
 use crate::engine::model::group::GroupSettings;
-use crate::engine::model::later::Later;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
@@ -216,17 +215,9 @@ impl<'a> DumpFields<'a> {
     }
 
     fn group_settings(&mut self, name: &[u8], settings: GroupSettings) -> &mut Self {
-        let GroupSettings { weight, max_leased, retry, pause } = settings;
-        let (group_weight, group_max_leased) = (Later(weight), Later(max_leased));
-        let group_retry = Later(retry);
         self.put("group", FieldValue::Owned(name.into()));
-        self.settings(&QueueSettings {
-            group_weight,
-            group_max_leased,
-            group_retry,
-            ..QueueSettings::default()
-        });
-        self.put("paused", pause)
+        self.settings(&settings.into());
+        self.put("paused", settings.pause)
     }
 
     fn pauses(&mut self, pauses: Pauses) -> &mut Self {
