@@ -45,7 +45,7 @@ words! {
     }
 }
 
-/// What is set for one group.
+/// The settings of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash, Debug)]
 pub struct GroupSettings {
     /// Jobs of a stint, and its share of consumers, 1 to 1,000; the queue's if absent.

@@ -215,7 +215,7 @@ pub enum Fact<'a> {
     WindowOver { queue: QueueNo, id: &'a [u8] },
     /// The queue's settings from now on, all of them. Existing jobs keep their values.
     Configured { queue: QueueNo, settings: Box<QueueSettings> },
-    /// What is set for a group from now on, all of it.
+    /// The settings of a group from now on, all of them.
     GroupSet { queue: QueueNo, group: &'a [u8], settings: GroupSettings },
     /// Which directions of the queue are closed from now on: it was paused or resumed, or a pause
     /// ended by itself.

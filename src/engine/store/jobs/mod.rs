@@ -223,8 +223,8 @@ pub struct History {
     pub unanswered: u32,
     /// The running lease ends with its connection.
     pub bound: bool,
-    /// Of a job with a group: bit 0, it was redriven and not handed out since; bit 1, so it was before the delivery that
-    /// goes on.
+    /// For a job with a group. Bit 0: it was redriven, and not handed out since. Bit 1: that held before its newest
+    /// delivery.
     pub rested: u8,
     /// Dead: why and since when.
     pub death: Option<(Reason, Millis)>,

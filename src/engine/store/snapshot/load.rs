@@ -439,7 +439,7 @@ impl LoadedQueue {
                 store.count_in_group(self.queue, state, *index, 1);
             }
         }
-        // Of those without a group some may be leased.
+        // Some of those without a group may be leased.
         store.retier(self.queue, NO_GROUP);
     }
 

@@ -145,7 +145,7 @@ pub fn write_queue(out: &mut Vec<u8>, queue: &Queue) {
     }
 }
 
-/// What is set for a group.
+/// The settings of a group.
 fn write_group(out: &mut impl Sink, queue: QueueNo, name: &[u8], settings: GroupSettings) {
     Writer(out).head(GROUP, queue).bytes(name).group_settings(settings);
 }
@@ -262,7 +262,7 @@ pub enum Image<'a> {
         policy: Policy,
     },
     Queue(Box<QueueImage<'a>>),
-    /// What is set for a group of the previous queue.
+    /// The settings of a group of the previous queue.
     Group {
         queue: QueueNo,
         name: &'a [u8],
