@@ -5,12 +5,7 @@ use crate::support::program::{Reply, Wire};
 
 /// Id, group and token of each job that may be taken.
 fn taken(wire: &mut Wire) -> Vec<[String; 3]> {
-    let reply = wire.ask("DELAY.RESERVE NOWAIT 1 q COUNT 100 LEASE 1h META");
-    let of = |job: &Reply| {
-        let job = job.array().expect("a job");
-        [&job[1], &job[7], &job[3]].map(|word| word.text().to_owned())
-    };
-    reply.array().unwrap_or_default().iter().map(of).collect()
+    wire.ask("DELAY.RESERVE NOWAIT 1 q COUNT 100 LEASE 1h META").jobs_in_groups()
 }
 
 /// Name and state of the closed groups.
@@ -65,10 +60,10 @@ fn closed_groups_stay_closed_whoever_leads() {
         waiter.push_line("DELAY.RESERVE 0 1 q LEASE 1h META");
         waiter.flush().expect("it is there");
         wire.ask(&format!("DELAY.CANCEL q {blocks}"));
-        let served = waiter.read().expect("a job");
-        let served = served.array().expect("one")[0].array().expect("a job").to_vec();
-        assert_eq!(served[7].text(), *blocked, "after {way}");
-        for (id, token) in [(&other[..], &other_token[..]), (served[1].text(), served[3].text())] {
+        let served = waiter.read().expect("a job").jobs_in_groups();
+        let [[id, group, token]] = &served[..] else { panic!("{way}: {served:?}") };
+        assert_eq!(group, blocked, "after {way}");
+        for (id, token) in [(other, other_token), (id, token)] {
             assert_eq!(wire.ask(&format!("DELAY.ACK q {id} {token}")), Reply::Number(1));
         }
     }

@@ -8,16 +8,7 @@ const JOBS: usize = 2_000;
 
 /// Id, group and token of each job that is handed over, in the order in which they come.
 fn taken(wire: &mut Wire, count: usize) -> Vec<[String; 3]> {
-    jobs_of(&wire.ask(&format!("DELAY.RESERVE NOWAIT 1 q COUNT {count} LEASE 1h META")))
-}
-
-fn jobs_of(reply: &Reply) -> Vec<[String; 3]> {
-    let jobs = reply.array().unwrap_or_default().iter();
-    let of = |job: &Reply| {
-        let job = job.array().expect("a job");
-        [&job[1], &job[7], &job[3]].map(|word| word.text().to_owned())
-    };
-    jobs.map(of).collect()
+    wire.ask(&format!("DELAY.RESERVE NOWAIT 1 q COUNT {count} LEASE 1h META")).jobs_in_groups()
 }
 
 /// Ready and leased jobs of each group.
@@ -128,7 +119,7 @@ fn what_closes_a_group_closes_it_after_every_way_of_ending() {
         waiter.push_line("DELAY.RESERVE 0 1 q LEASE 1h META");
         waiter.flush().expect("it is there");
         wire.ask(&format!("DELAY.CANCEL q {blocks}"));
-        let served = jobs_of(&waiter.read().expect("a job"));
+        let served = waiter.read().expect("a job").jobs_in_groups();
         assert_eq!(served[0][1], *blocked);
         for [id, _, token] in rest.iter().chain(&served) {
             assert_eq!(wire.ask(&format!("DELAY.ACK q {id} {token}")), Reply::Number(1));

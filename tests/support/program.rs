@@ -280,6 +280,15 @@ impl Reply {
         }
     }
 
+    /// Id, group and token of each job that RESERVE handed over with META.
+    pub fn jobs_in_groups(&self) -> Vec<[String; 3]> {
+        let of = |job: &Reply| {
+            let job = job.array().expect("a job");
+            [&job[1], &job[7], &job[3]].map(|word| word.text().to_owned())
+        };
+        self.array().unwrap_or_default().iter().map(of).collect()
+    }
+
     pub fn is_error(&self, class: &str) -> bool {
         matches!(self, Reply::Error(text) if text.split(' ').next() == Some(class))
     }

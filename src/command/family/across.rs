@@ -20,16 +20,6 @@ const COUNT: Argument = Argument::option("COUNT", "count", ArgumentKind::Integer
 /// The order without BY.
 const NAME: &str = "NAME";
 
-const GROUP_ORDERS: &[Argument] = &[
-    Argument::word("name", NAME)
-        .about("Ascending, byte by byte; the others are descending, then by name."),
-    Argument::word("ready", "READY"),
-    Argument::word("delayed", "DELAYED"),
-    Argument::word("leased", "LEASED"),
-    Argument::word("dead", "DEAD"),
-    Argument::word("age", "AGE").about("Age of the oldest ready job."),
-];
-
 const ORDERS: &[Argument] = &[
     Argument::word("name", NAME)
         .about("Ascending, byte by byte; the others are descending, then by name."),
@@ -41,6 +31,9 @@ const ORDERS: &[Argument] = &[
     Argument::word("bytes", "BYTES"),
     Argument::word("schedules", "SCHEDULES"),
 ];
+
+/// Those up to the age.
+const GROUP_ORDERS: &[Argument] = ORDERS.split_at(6).0;
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row(

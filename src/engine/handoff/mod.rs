@@ -209,9 +209,6 @@ impl Step<'_, '_> {
                 }
             }
             self.note_taken(queue);
-            if !leased {
-                self.note_place_free(queue);
-            }
         }
         true
     }

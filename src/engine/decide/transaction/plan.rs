@@ -548,13 +548,8 @@ impl<'e, 'r> Plan<'e, 'r> {
     }
 
     fn configure_group(&mut self, of: &Grouping<'r>) {
-        let makes = |of: &Grouping<'r>| match *of {
-            Grouping::Configure { queue, group, .. } | Grouping::Pause { queue, group, .. } => {
-                Some((queue, group))
-            }
-            _ => None,
-        };
-        if let Some((queue, group)) = makes(of) {
+        if let Grouping::Configure { queue, group, .. } | Grouping::Pause { queue, group, .. } = *of
+        {
             self.make(queue, group_bytes(group));
             let account = self.account(queue);
             (account.touched, account.own) = (true, true);

@@ -9,7 +9,8 @@ mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::engine::model::group::GroupSettings;
+use crate::engine::model::group::{GroupRetry, GroupSettings};
+use crate::engine::model::queue_settings::QueueSettings;
 use crate::engine::model::request::JobState;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::wide;
@@ -188,9 +189,30 @@ impl Queue {
         if group == NO_GROUP {
             return GROUP_WEIGHT_DEFAULT;
         }
-        let own = self.groups.as_ref().and_then(|groups| groups.settings(group).weight);
-        let set = || self.settings.as_ref().and_then(|settings| settings.group_weight.0);
-        own.or_else(set).unwrap_or(GROUP_WEIGHT_DEFAULT)
+        let weight = self.setting_of(group, |own| own.weight, |all| all.group_weight.0);
+        weight.unwrap_or(GROUP_WEIGHT_DEFAULT)
+    }
+
+    /// Most leases of a group that run at once; 0 for no limit.
+    pub fn group_max_leased(&self, group: u32) -> u32 {
+        let max = self.setting_of(group, |own| own.max_leased, |all| all.group_max_leased.0);
+        max.unwrap_or(0)
+    }
+
+    /// Whether a job of a group that waits for its next attempt lets others pass.
+    pub fn group_retry(&self, group: u32) -> GroupRetry {
+        self.setting_of(group, |own| own.retry, |all| all.group_retry.0).unwrap_or_default()
+    }
+
+    /// A group's own value, else the queue's.
+    fn setting_of<T>(
+        &self,
+        group: u32,
+        own: fn(GroupSettings) -> Option<T>,
+        all: fn(&QueueSettings) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.groups.as_ref().and_then(|groups| own(groups.settings(group)));
+        value.or_else(|| self.settings.as_deref().and_then(all))
     }
 }
 

@@ -73,20 +73,6 @@ impl Queue {
             Pause::Until(_) | Pause::Endless => GroupState::Paused,
         }
     }
-
-    /// Whether a job of a group that waits for its next attempt lets others pass.
-    pub fn group_retry(&self, group: u32) -> GroupRetry {
-        let own = self.groups.as_ref().and_then(|groups| groups.settings(group).retry);
-        let set = || self.settings.as_ref().and_then(|settings| settings.group_retry.0);
-        own.or_else(set).unwrap_or_default()
-    }
-
-    /// Most leases of a group that run at once; 0 for no limit.
-    pub fn group_max_leased(&self, group: u32) -> u32 {
-        let own = self.groups.as_ref().and_then(|groups| groups.settings(group).max_leased);
-        let set = || self.settings.as_ref().and_then(|settings| settings.group_max_leased.0);
-        own.or_else(set).unwrap_or(0)
-    }
 }
 
 impl Groups {
