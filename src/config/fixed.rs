@@ -33,6 +33,7 @@ macro_rules! table {
 pub static LIMITS: &[Limit] = table![
     NAME_BYTES_MAX Bytes "The name of a queue or a group and a job's id, at least 1 byte.",
     GROUP_WEIGHT_MAX Count "A `group-weight`, at least 1.",
+    GROUP_RATE_SPAN_MS_MAX Ms "The span of a `group-rate`, at least 1s.",
     GROUPS_SET_MAX Count "Groups of a queue that have a setting of their own.",
     META_PAIRS_MAX Count "Pairs of names and values in META, at least 1.",
     META_NAME_BYTES_MAX Bytes "A name in META, at least 1 byte.",
@@ -50,7 +51,7 @@ pub static LIMITS: &[Limit] = table![
     ERROR_TEXT_BYTES_MAX Bytes "The text of `NACK … ERROR` that is kept; the rest is cut off.",
     LADDER_STEPS_MAX Count "Steps of a backoff ladder.",
     PRIORITY_MAX Count "The last priority; 0 is the first.",
-    RATE_MAX Count "A queue's `rate`, deliveries per second.",
+    RATE_MAX Count "A queue's `rate`, deliveries per second, and those of a `group-rate` in its span.",
     IDLE_QUEUES_MAX Count "Queues without a job and a UNIQUE window whose totals are kept; beyond it the longest unused \
         are dropped before `stats-retention`.",
     TRANSACTION_COMMANDS_MAX Count "Commands in one MULTI.",

@@ -81,6 +81,17 @@ fn pass_queue(store: &mut Store, number: QueueNo, at: Millis, steps: &mut u32) -
     let queue = store.queue(number);
     let mut due = queue.next_pause_end().is_some_and(|end| end <= at);
     due |= queue.first_schedule_wake() <= at;
+    while let Some((_, group)) = store.queue(number).next_paced().filter(|next| next.0 <= at) {
+        if *steps == 0 {
+            return Passed::More;
+        }
+        *steps -= 1;
+        if store.pass_pace(number, group, at.start()) {
+            // It goes with its fact.
+            due = true;
+            break;
+        }
+    }
     for stage in [JobStage::Delayed, JobStage::Leased, JobStage::Window] {
         match store.peek_due(number, stage, at, steps) {
             Peek::Due(_) => due = true,

@@ -43,6 +43,8 @@ pub const META_BYTES_MAX: usize = 8 << 10;
 pub const GROUP_WEIGHT_DEFAULT: u32 = 1;
 /// See [`GROUP_WEIGHT_DEFAULT`].
 pub const GROUP_WEIGHT_MAX: u32 = 1_000;
+/// The longest span of a group's rate, ms: more than a day is a plan, no rate.
+pub const GROUP_RATE_SPAN_MS_MAX: u64 = 86_400_000;
 /// Groups of a queue for which something is set, at most: a base has all of them in one image.
 pub const GROUPS_SET_MAX: usize = 10_000;
 
@@ -85,7 +87,7 @@ pub const LADDER_STEPS_MAX: usize = 64;
 /// Priorities are 0 (first) to this.
 pub const PRIORITY_MAX: u8 = 9;
 
-/// The greatest `rate` of a queue, deliveries per second.
+/// The greatest `rate` of a queue, deliveries per second, and of a group, in its span.
 pub const RATE_MAX: u32 = 1_000_000;
 
 /// The priority of a job whose ADD gives none.

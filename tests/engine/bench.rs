@@ -45,6 +45,7 @@ struct Log {
     stats: Option<StatsView>,
     rows: Vec<QueueRow>,
     cursor: u64,
+    opens: Option<Millis>,
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -120,7 +121,10 @@ impl Outbox for Log {
                 self.stats = Some(stats.clone());
                 "stats".into()
             }
-            Reply::GroupStats(view) => group(&view.row),
+            Reply::GroupStats(view) => {
+                self.opens = view.opens;
+                group(&view.row)
+            }
             Reply::Groups(rows) => rows.iter().map(group).collect::<Vec<_>>().join(" "),
             Reply::Peeked(jobs) | Reply::Scanned(_, jobs) => {
                 if let Reply::Scanned(cursor, _) = reply {
@@ -297,6 +301,11 @@ impl Bench {
     /// What the last QUEUES answered.
     pub fn rows(&mut self) -> Vec<QueueRow> {
         std::mem::take(&mut self.log.rows)
+    }
+
+    /// When the group that was asked for last opens, ms since [`BEGIN_MS`].
+    pub fn opens(&mut self) -> Option<u64> {
+        self.log.opens.map(|at| at.0 - BEGIN_MS)
     }
 
     /// Where the last SCAN goes on.

@@ -27,12 +27,20 @@ fn closed_groups_stay_closed_whoever_leads() {
         wire.ask(&format!("DELAY.ADD q 0 x ID g{}:{job} GROUP g{}", job % 3, job % 3));
     }
     wire.ask("DELAY.PAUSE q GROUP g2");
+    wire.ask("DELAY.CONFIG SET slow group-rate 1/1h");
     for way in ["FAILOVER", "SIGTERM", "kill -9"] {
         let jobs = taken(&mut wire);
         let [[blocks, blocked, token], [other, _, other_token]] = &jobs[..] else {
             panic!("{way}: {jobs:?}")
         };
         wire.ask(&format!("DELAY.NACK q {blocks} {token} IN 1h"));
+        for job in 0..2 {
+            wire.ask(
+                &format!("DELAY.ADD slow 0 x ID {way}:{job} GROUP {way}")
+                    .replace("kill -9", "kill"),
+            );
+        }
+        assert!(wire.ask("DELAY.POP slow NOWAIT").array().is_some(), "before {way}");
         let leader = trio.leader();
         match way {
             "FAILOVER" => assert_eq!(wire.ask(way), Reply::Simple("OK".to_owned())),
@@ -46,6 +54,8 @@ fn closed_groups_stay_closed_whoever_leads() {
         }
         wire = trio.wire(trio.leader());
         assert_eq!(taken(&mut wire), [[""; 3]; 0], "after {way}");
+        // Its rate has counted the one that is gone.
+        assert_eq!(wire.ask("DELAY.POP slow NOWAIT"), Reply::Nil, "after {way}");
         let states = closed(&mut wire).into_iter().map(|[group, state]| {
             let wanted = match &group[..] {
                 "g2" => "paused",

@@ -26,6 +26,19 @@ fn counts(wire: &mut Wire) -> BTreeMap<String, (i64, i64)> {
     rows.array().expect("rows").iter().map(of).collect()
 }
 
+/// The groups that their rates close, and when these open them.
+fn opening(wire: &mut Wire) -> BTreeMap<String, Reply> {
+    let rows = wire.ask("DELAY.GROUPS q CLOSED COUNT 100");
+    let names = rows.array().expect("rows").iter().map(|row| row.array().expect("a row")[1].text());
+    let of = |name: &str| {
+        let stats = wire.ask(&format!("DELAY.STATS q GROUP {name}"));
+        let stats = stats.array().expect("it is known");
+        assert_eq!([stats[10].text(), stats[11].text()], ["state", "rate"]);
+        (name.to_owned(), stats[25].clone())
+    };
+    names.map(of).collect()
+}
+
 /// After a kill -9, or an orderly stop with a base.
 fn restarted(folder: &Folder, program: Program, kills: bool) -> (Program, Wire) {
     if kills {
@@ -127,4 +140,29 @@ fn what_closes_a_group_closes_it_after_every_way_of_ending() {
     }
     wire.ask("DELAY.RESUME q GROUP g3");
     assert!(taken(&mut wire, 100).iter().any(|[_, group, _]| group == "g3"));
+}
+
+#[test]
+fn what_a_rate_has_counted_is_counted_after_every_way_of_ending() {
+    let folder = Folder::new("group-rates");
+    let mut program = Program::start(&folder.0, &["--appendfsync", "always"]);
+    let mut wire = program.connect_loaded();
+    wire.ask("DELAY.CONFIG SET q group-rate 2/1h");
+    // The second of the two may go half an hour later.
+    for (round, kills) in [true, false, true].into_iter().enumerate() {
+        for job in 0..40 {
+            wire.ask(&format!("DELAY.ADD q 0 x ID g{round}:{job} GROUP {round}g{}", job % 20));
+        }
+        let take = "DELAY.RESERVE NOWAIT 1 q COUNT 100 NOACK META";
+        assert_eq!(wire.ask(take).jobs_in_groups().len(), 20);
+        // Of the first nothing is left but what its rate has counted.
+        wire.ask(&format!("DELAY.CANCEL q g{round}:20"));
+        let before = opening(&mut wire);
+        (program, wire) = restarted(&folder, program, kills);
+        wire.ask(&format!("DELAY.ADD q 0 x ID g{round}:20 GROUP {round}g0"));
+        assert_eq!(wire.ask(take).jobs_in_groups(), [[""; 3]; 0], "killed: {kills}");
+        let mut after = opening(&mut wire);
+        assert!(after.remove(&format!("{round}g0")).is_some(), "{after:?}");
+        assert_eq!(after, before, "killed: {kills}");
+    }
 }

@@ -138,6 +138,7 @@ fn sample(argument: &Argument) -> Vec<&'static str> {
         // More than the spread that is sampled.
         ArgumentKind::Duration if argument.name == "every" => vec!["1h"],
         ArgumentKind::Duration | ArgumentKind::When => vec!["30s"],
+        ArgumentKind::Rate => vec!["100/1m"],
         ArgumentKind::Timeout => vec!["0.5"],
         ArgumentKind::Side => vec!["LEFT"],
         ArgumentKind::Token => vec!["42"],

@@ -20,7 +20,7 @@ use crate::simulation::changes::Led;
 use crate::simulation::journal::Journal;
 use crate::simulation::lists::Entering;
 use crate::simulation::model::{
-    Kind, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking, Unsent,
+    Delivery, Kind, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking, Unsent,
 };
 use crate::simulation::moves::RedriveRun;
 use crate::simulation::schedules::ModelSchedule;
@@ -131,6 +131,8 @@ pub struct Check<'c> {
     replied: bool,
     /// Queues in which groups had jobs before the step, or could come to have some in it.
     pub grouped_before: BTreeSet<QueueKey>,
+    /// The rate of its group has counted the job that was taken last.
+    pub counted: bool,
     /// Popped jobs that go back.
     pub returning: VecDeque<ModelJob>,
     /// Room and reserve before the step.
@@ -192,6 +194,7 @@ impl Auditor {
             work: 0,
             last_served: None,
             replied: false,
+            counted: false,
             returning: VecDeque::new(),
             room_before: (0, 0),
         };
@@ -262,14 +265,16 @@ impl<'c> Check<'c> {
 
     fn expect_back_of(&mut self, handed: Unsent) {
         match handed {
-            Unsent::Leased(key, id, token) => {
+            Unsent::Leased(key, id, token, delivery) => {
                 let Some(job) = self.model().job(key, id) else { return };
+                let group = job.group;
                 if job.state == JobState::Leased && job.token == Some(token) {
                     let queue = QueueNo(self.model().queue(key).number);
                     self.expected.push_back(Fact::Unleased { queue, id });
+                    self.expect_given_back(key, group, delivery);
                 }
             }
-            Unsent::Gone(key, birth, job) => {
+            Unsent::Gone(key, birth, job, delivery) => {
                 let Some(queue) = self.model().queues.get(&key) else { return };
                 if queue.birth == birth && !queue.jobs.contains_key(job.id) {
                     let queue = QueueNo(queue.number);
@@ -290,10 +295,20 @@ impl<'c> Check<'c> {
                         error: job.error,
                     };
                     self.expected.push_back(Fact::Unpopped { queue, image });
+                    let group = job.group;
                     self.returning.push_back(*job);
+                    self.expect_given_back(key, group, delivery);
                 }
             }
         }
+    }
+
+    fn expect_given_back(&mut self, key: QueueKey, group: Kept, (at, counted): Delivery) {
+        let queue = self.model().queue(key);
+        let gave = queue.given_back(group, at).filter(|_| counted);
+        let queue = QueueNo(queue.number);
+        let fact = gave.map(|gave| Fact::GroupPaced { queue, group, gave });
+        self.expected.extend(fact);
     }
 
     /// Where there is room, all of them go back.
@@ -328,6 +343,9 @@ impl<'c> Check<'c> {
     }
 
     fn finish(&mut self) {
+        if self.step.more == Some(false) {
+            self.open_all_paced();
+        }
         if self.step.outcome != Some(Outcome::Again) {
             self.decide_once();
         }
@@ -503,6 +521,9 @@ impl<'c> Check<'c> {
         let lines = model.lines.keys().filter(|_| served).filter_map(|key| model.queues.get(key));
         let happens = happens.chain(lines.filter_map(|queue| queue.rate_wakes(now)));
         let happens = happens.chain(self.agenda_wakes().filter(|_| !short));
+        // Those of the past may have been looked at: no fact says so.
+        let paced = model.queues.values().filter_map(ModelQueue::next_paced);
+        let happens = happens.chain(paced.filter(|at| !short && (!more || *at > now.0)));
         let next = happens.chain(deadlines).min();
         if let Some(next) = next {
             let wakeup = self.engine.next_wakeup().expect("something is to happen");

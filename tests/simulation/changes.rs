@@ -90,7 +90,7 @@ impl World {
         self.lose_connections();
         std::mem::swap(&mut self.engine, &mut self.replica);
         self.tables.reverse();
-        if self.workload.one_in(3) {
+        if self.workload.one_in(3) || self.has_paces() {
             self.start_from_bases();
             seen.note("both were loaded from bases");
         }
@@ -129,10 +129,10 @@ impl World {
     }
 
     /// Both engines are loaded from bases of them: whose turn it was is forgotten.
-    fn start_from_bases(&mut self) {
+    pub fn start_from_bases(&mut self) {
         self.engine = from_base(&mut self.engine, self.tables[0]);
         self.replica = from_base(&mut self.replica, self.tables[1]);
-        self.changes.as_mut().expect("leaders change").forgetful = true;
+        self.changes.iter_mut().for_each(|changes| changes.forgetful = true);
         if let Some(auditor) = &mut self.auditor {
             auditor.model.queues.values_mut().for_each(ModelQueue::begin_turns_anew);
         }

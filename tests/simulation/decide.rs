@@ -15,7 +15,7 @@ use crate::simulation::handing::FROM_THE_BACK;
 use crate::simulation::look::peeked;
 use crate::simulation::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
 use crate::simulation::schedules::ModelSchedule;
-use crate::simulation::trace::{Kept, Said};
+use crate::simulation::trace::{Kept, Said, keep};
 
 fn key(name: QueueName<'static>) -> QueueKey {
     (name.db.0, name.name)
@@ -72,6 +72,7 @@ impl<'c> Check<'c> {
         if self.refused_by_journal() {
             return;
         }
+        request.for_each_queue(|queue| self.open_paced((queue.db.0, keep(queue.name))));
         match *request {
             Request::Add(ref add) => {
                 let job_key = key(add.queue);

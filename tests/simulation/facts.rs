@@ -33,6 +33,21 @@ impl Check<'_> {
         if !matches!(fact, Fact::Leased { .. } | Fact::Popped { .. } | Fact::Expired { .. }) {
             self.end_group();
         }
+        // What comes before groups open in a sweep, or without one.
+        let before = self.entering.is_some()
+            || matches!(
+                fact,
+                Fact::Paused { .. }
+                    | Fact::GroupSet { .. }
+                    | Fact::LeaseOver { lost: true, .. }
+                    | Fact::Unleased { .. }
+                    | Fact::Unpopped { .. }
+                    | Fact::GroupPaced { .. }
+            );
+        let key = fact.queue().and_then(|queue| self.model().numbers.get(&queue.0).copied());
+        if let Some(key) = key.filter(|_| !before) {
+            self.open_paced(key);
+        }
         if self.extended_by_stall(fact) {
             return;
         }
@@ -159,6 +174,7 @@ impl Check<'_> {
             }
             Fact::Paused { .. } => self.paused(fact),
             Fact::GroupSet { queue, .. } => self.group_set(queue, fact),
+            Fact::GroupPaced { queue, group, gave } => self.group_paced(queue, group, gave),
             Fact::StallOver => self.stall_over(),
             Fact::QueueBound { queue, db, name }
                 if self.entering.as_ref().is_some_and(|entering| entering.key.1 == name) =>

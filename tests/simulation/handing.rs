@@ -46,7 +46,9 @@ impl Check<'_> {
         let default_ms = self.step.settings.lease_ms_default;
         let serial = self.model().serial();
         let newest = self.model().newest_token;
+        let now_us = self.step.now;
         let mut job = self.take_next(key, id, taking.kind.side(), own.is_some(), on_time);
+        let counted = self.counted;
         let queue = self.model().queue(key);
         let birth = queue.birth;
         let delivered = if let Some((token, lease_end, bound)) = lease {
@@ -64,12 +66,12 @@ impl Check<'_> {
             let delivered = job.delivered(key, true, taking.meta);
             queue.put(job);
             self.model().newest_token = token.0;
-            let handed = Unsent::Leased(key, id, token);
+            let handed = Unsent::Leased(key, id, token, (now_us, counted));
             self.model().unsent.entry(client).or_default().push(handed);
             delivered
         } else {
             let delivered = job.delivered(key, false, taking.meta);
-            let handed = Unsent::Gone(key, birth, Box::new(job));
+            let handed = Unsent::Gone(key, birth, Box::new(job), (now_us, counted));
             self.model().unsent.entry(client).or_default().push(handed);
             delivered
         };
@@ -101,6 +103,8 @@ impl Check<'_> {
         let ahead = queue.is_ahead(id);
         let job = queue.take(id).expect("it is ready");
         queue.served(job.priority, job.group);
+        let counted = queue.paced(job.group, now_us);
+        self.counted = counted;
         if shared && !job.group.is_empty() {
             self.auditor.note("taken from a group");
             if !first {

@@ -20,6 +20,7 @@ mod moves;
 mod occurring;
 mod overdue;
 mod policies;
+mod rates;
 mod schedules;
 mod scheduling;
 mod sharing;
@@ -76,6 +77,9 @@ fn random_runs_are_as_specified() {
         "group configured",
         "group paused",
         "group's pause over",
+        "opened by its rate",
+        "given back to a group's rate",
+        "forgotten by its rate",
         "held by a closed group",
         "ahead of jobs that have not begun",
         "groups listed",

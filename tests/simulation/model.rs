@@ -11,7 +11,7 @@ use delayd::engine::model::reply::Reason;
 use delayd::engine::model::request::{JobState, Shape, Side};
 use delayd::engine::model::stats::Totals;
 use delayd::ids::{ClientId, Token};
-use delayd::time::Millis;
+use delayd::time::{Micros, Millis};
 
 use crate::simulation::policies::Policies;
 use crate::simulation::schedules::ModelSchedule;
@@ -288,7 +288,7 @@ impl ModelQueue {
         Some(end)
     }
 
-    /// When something is to happen next.
+    /// When something is to happen next, but for what the rates of groups let go.
     pub fn next(&self) -> Option<u64> {
         let delayed = self.delayed.first().map(|entry| entry.0);
         let leased = self.leased.first().map(|entry| entry.0);
@@ -353,9 +353,12 @@ pub struct Taking {
 /// What a client has in hand.
 #[derive(Clone, Debug)]
 pub enum Unsent {
-    Leased(QueueKey, Kept, Token),
-    Gone(QueueKey, u64, Box<ModelJob>),
+    Leased(QueueKey, Kept, Token, Delivery),
+    Gone(QueueKey, u64, Box<ModelJob>, Delivery),
 }
+
+/// When it was delivered, and whether the rate of its group counted it.
+pub type Delivery = (Micros, bool);
 
 #[derive(Default, Debug)]
 pub struct Model {

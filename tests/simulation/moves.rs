@@ -104,7 +104,7 @@ impl Check<'_> {
     }
 
     pub fn purge(&mut self, key: QueueKey, purge: Purge) {
-        let (now, mut count) = (self.now().0, 0);
+        let (now, us, mut count) = (self.now().0, self.step.now, 0);
         self.reply = Some(Said::Integer(0));
         let Some(queue) = self.auditor.model.queues.get_mut(&key) else { return };
         let purged = |job: &&ModelJob| purge.states[job.state as usize];
@@ -113,11 +113,11 @@ impl Check<'_> {
             queue.displace(id);
             count += 1;
         }
-        queue.forget_purged(purge.states);
         let windows: Vec<Kept> = queue.windows.keys().copied().filter(|_| purge.windows).collect();
         if count == 0 && windows.is_empty() {
             return;
         }
+        queue.forget_purged(purge.states, us);
         let windows_ended = windows.len();
         for id in windows {
             queue.close_window(id);

@@ -276,11 +276,11 @@ impl Check<'_> {
     pub fn configured(&mut self, queue: QueueNo, settings: &QueueSettings) {
         let key = self.model().numbers[&queue.0];
         assert_eq!(self.to_set.take(), Some((key, settings.clone())), "what is set");
-        let (now, step) = (self.now().0, self.auditor.steps);
+        let (now, step, us) = (self.now().0, self.auditor.steps, self.step.now);
         let queue = self.model().queue(key);
         queue.pushed |= queue.policies.settings.due_enters != settings.due_enters;
         queue.policies.set(settings.clone(), step);
-        queue.review();
+        queue.review(us);
         queue.used = now;
     }
 

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use delayd::engine::model::fact::Fact;
-use delayd::engine::model::group::{GroupRetry, GroupSettings, GroupState, Grouping};
+use delayd::engine::model::group::{GroupRate, GroupRetry, GroupSettings, GroupState, Grouping};
 use delayd::engine::model::queue_settings::{Pause, Setting};
 use delayd::engine::model::request::{JobState, QueueName, Side};
 use delayd::ids::{ClientId, QueueNo};
+use delayd::time::Micros;
 
 use crate::simulation::auditor::Check;
 use crate::simulation::model::{ModelJob, ModelQueue, QueueKey};
+use crate::simulation::rates::ModelPace;
 use crate::simulation::trace::{Kept, Said, keep};
 
 /// The group of jobs without one.
@@ -35,6 +37,7 @@ pub struct Sharing {
     /// First come, first served within priority and tier; empty while no ready job has a group.
     rota: Vec<Waiting>,
     leased: BTreeMap<Kept, u64>,
+    pub paces: BTreeMap<Kept, ModelPace>,
 }
 
 impl ModelQueue {
@@ -88,17 +91,19 @@ impl ModelQueue {
     fn is_shut(&self, group: Kept) -> bool {
         let pause = self.sharing.set.get(group).map_or(Pause::None, |set| set.pause);
         let max = self.group_max_leased(group);
-        pause != Pause::None || max > 0 && self.leased_of(group) >= max
+        pause != Pause::None || max > 0 && self.leased_of(group) >= max || self.is_paced(group)
     }
 
     fn group_state(&self, group: Kept) -> GroupState {
         let pause = self.sharing.set.get(group).map_or(Pause::None, |set| set.pause);
         let ready = |job: &ModelJob| job.state == JobState::Ready;
+        let max = self.group_max_leased(group);
         match pause {
-            Pause::None if self.is_shut(group) => GroupState::Limit,
+            Pause::None if max > 0 && self.leased_of(group) >= max => GroupState::Limit,
             Pause::None if self.begun_only(group) && !self.begun_of(group).any(ready) => {
                 GroupState::Retry
             }
+            Pause::None if self.is_paced(group) => GroupState::Rate,
             Pause::None => GroupState::Open,
             _ => GroupState::Paused,
         }
@@ -204,7 +209,8 @@ impl ModelQueue {
     }
 
     /// Its weight or its limit is another: what it has given may be a whole stint now.
-    fn reset(&mut self, group: Kept) {
+    fn reset(&mut self, group: Kept, now: Micros) {
+        self.repace(group, now);
         self.retier(group);
         let weight = self.weight(group);
         let rota = &mut self.sharing.rota;
@@ -214,25 +220,29 @@ impl ModelQueue {
     }
 
     /// The same of all groups, in their order.
-    pub fn review(&mut self) {
+    pub fn review(&mut self, now: Micros) {
         let mut rota = self.sharing.rota.clone();
         rota.sort_by_key(|one| (one.priority, one.tier));
-        rota.into_iter().for_each(|one| self.reset(one.group));
+        rota.into_iter().for_each(|one| self.reset(one.group, now));
+        self.repace_all(now);
     }
 
     /// All jobs of some states are gone.
-    pub fn forget_purged(&mut self, states: [bool; 4]) {
+    pub fn forget_purged(&mut self, states: [bool; 4], now: Micros) {
         if states[JobState::Ready as usize] {
             self.sharing.rota.clear();
         }
         if states[JobState::Leased as usize] {
             self.sharing.leased.clear();
         }
-        self.review();
+        if states[..JobState::Dead as usize].contains(&true) {
+            self.review(now);
+        }
     }
 
     /// Whose turn it was is forgotten: groups come by the first places of their jobs, with whole stints.
     pub fn begin_turns_anew(&mut self) {
+        self.load_paces();
         let mut order: Vec<(i64, Kept)> =
             self.ready.iter().map(|(_, place, id)| (*place, *id)).collect();
         order.sort_unstable();
@@ -330,7 +340,9 @@ impl ModelQueue {
     }
 
     pub fn group_count(&self) -> u64 {
-        self.groups().len() as u64
+        let groups = self.groups();
+        let paced = self.sharing.paces.keys().filter(|group| !groups.contains_key(*group));
+        (groups.len() + paced.count()) as u64
     }
 
     /// Whether a ready job stands before earlier ones of its group because it has begun.
@@ -400,7 +412,12 @@ impl Check<'_> {
                         assert_eq!(said, set, "the settings of {group:?}");
                         assert_eq!(view.row.state, queue.group_state(group), "of {group:?}");
                         let own = queue.sharing.set.get(group).copied().unwrap_or_default();
-                        assert_eq!(view.opens, own.pause.end(), "when {group:?} opens");
+                        let opens = match own.pause {
+                            Pause::Endless => None,
+                            pause => pause.end().max(queue.rate_opens(group)),
+                        };
+                        assert_eq!(view.opens, opens, "when {group:?} opens");
+                        assert_eq!(view.rate, queue.group_rate(group), "of {group:?}");
                         let delayed = |job: &&ModelJob| job.state == JobState::Delayed;
                         let waiting = queue.begun_of(group).filter(delayed).count() as u64;
                         assert_eq!(view.waiting_retries, waiting, "retries of {group:?}");
@@ -415,12 +432,14 @@ impl Check<'_> {
                 let weight = queue.map_or(1, |queue| queue.weight(group)).to_string();
                 let max = queue.map_or(0, |queue| queue.group_max_leased(group)).to_string();
                 let retry = queue.map_or(GroupRetry::Pass, |queue| queue.group_retry(group));
+                let rate = queue.map_or(GroupRate::NONE, |queue| queue.group_rate(group));
                 let own = queue.and_then(|queue| queue.sharing.set.get(group)).copied();
                 let own = own.unwrap_or_default();
                 let values = vec![
                     (Setting::GroupWeight, weight, own.weight.is_some()),
                     (Setting::GroupMaxLeased, max, own.max_leased.is_some()),
                     (Setting::GroupRetry, retry.word().to_string(), own.retry.is_some()),
+                    (Setting::GroupRate, rate.to_string(), own.rate.0.is_some()),
                 ];
                 self.reply = Some(Said::Settings(values, true));
             }
@@ -475,12 +494,13 @@ impl Check<'_> {
         let Fact::GroupSet { group, settings, .. } = *fact else { unreachable!("called for one") };
         let key = self.model().numbers[&queue.0];
         let group = keep(group);
-        let (now, own) = (self.now().0, self.own_of(key, group));
+        let (now, us, own) = (self.now().0, self.step.now.0, self.own_of(key, group));
         let over = own.pause.end().is_some_and(|end| end.0 <= now);
         if over && settings == (GroupSettings { pause: Pause::None, ..own }) {
             self.work += 1;
             self.auditor.note("group's pause over");
         } else {
+            self.open_paced(key);
             self.decide_once();
             let wanted = self.to_group.take();
             assert_eq!(wanted, Some((key, group, settings)), "what is set for a group");
@@ -491,7 +511,7 @@ impl Check<'_> {
         } else {
             queue.sharing.set.insert(group, settings);
         }
-        queue.reset(group);
+        queue.reset(group, Micros(us));
         queue.used = now;
     }
 }

@@ -1,7 +1,9 @@
 //! What clients ask for: random requests, drawn by the options of the run. Knows nothing of the
 //! model; all it remembers are tokens that replies told.
 
-use delayd::engine::model::group::{GroupOrder, GroupRetry, GroupSettings, Grouping, ListGroups};
+use delayd::engine::model::group::{
+    GroupOrder, GroupRate, GroupRetry, GroupSettings, Grouping, ListGroups,
+};
 use delayd::engine::model::later::Later;
 use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
@@ -353,7 +355,8 @@ impl Workload {
                 let weight = self.one_in(2).then(|| [1, 2, 3][self.pick(3)]);
                 let max_leased = self.one_in(2).then(|| [0, 1, 2, 3][self.pick(4)]);
                 let retry = self.one_in(2).then(|| self.retry());
-                let changes = GroupSettings { weight, max_leased, retry, pause: Pause::None };
+                let (rate, pause) = (Later(self.group_rate()), Pause::None);
+                let changes = GroupSettings { weight, max_leased, retry, rate, pause };
                 Grouping::Configure { queue, group, changes }
             }
         })
@@ -631,7 +634,15 @@ impl Workload {
             group_weight: Later(self.one_in(4).then(|| [1, 2, 5][self.pick(3)])),
             group_max_leased: Later(self.one_in(4).then(|| [0, 1, 2, 9][self.pick(4)])),
             group_retry: Later(self.one_in(4).then(|| self.retry())),
+            group_rate: Later(self.group_rate()),
         }
+    }
+
+    fn group_rate(&mut self) -> Option<GroupRate> {
+        let rates =
+            [(0, 1_000), (1, 1_000), (3, 1_000), (2, 60_000), (700, 1_000), (1_000_000, 1_000)];
+        let (count, span_ms) = rates[self.pick(6)];
+        self.one_in(4).then_some(GroupRate { count, span_ms })
     }
 
     fn look(&mut self, held: &[Held]) -> Request<'static> {

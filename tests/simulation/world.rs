@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use crate::simulation::auditor::{Auditor, Input, Step};
 use crate::simulation::changes::Changes;
 use crate::simulation::journal;
+use crate::simulation::model::ModelQueue;
 use crate::simulation::timetable::{TABLES, tables};
 use crate::simulation::trace::{Recorder, Said, keep};
 use crate::simulation::workload::{Held, Op, Options, Workload};
@@ -560,6 +561,7 @@ impl World {
             self.now = Micros(self.now.0 + 1_000_000);
         }
         self.forget_rates();
+        self.forget_turns();
         self.catch_up();
         self.catch_up_replica();
         for _ in 0..turns {
@@ -622,6 +624,20 @@ impl World {
             }
         }
         self.turn_facts.clear();
+    }
+
+    /// When a group opened by its rate is in no fact, so neither is whose turn it was since.
+    fn forget_turns(&mut self) {
+        if self.has_paces() {
+            self.start_from_bases();
+        }
+    }
+
+    /// Whether a rate has counted deliveries of a group, as far as is known.
+    pub fn has_paces(&self) -> bool {
+        let paced = |queue: &ModelQueue| !queue.sharing.paces.is_empty();
+        let model = self.auditor.as_ref().map(|auditor| &auditor.model);
+        model.is_none_or(|model| model.queues.values().any(paced))
     }
 
     fn catch_up_replica(&mut self) {

@@ -210,9 +210,9 @@ impl Live {
         BOOT + now - self.born
     }
 
-    /// When that is.
+    /// When that is; what was due before it started is due then.
     pub fn time_of(&self, mono_us: u64) -> u64 {
-        (mono_us - BOOT).saturating_add(self.born)
+        mono_us.saturating_sub(BOOT).saturating_add(self.born)
     }
 
     /// The raft thread wakes and takes up all that there is, with these connections; `tick_wall` is what the wall clock

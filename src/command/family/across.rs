@@ -96,8 +96,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .tips(&["nondeterministic_output"])
         .keys(KeyPositions::Range { first: 1, last: 1 })
         .reply("Array of maps (in RESP2 of flat arrays): `name`, `ready`, `delayed`, `leased`, `dead`, \
-                `state` (`open`, `paused`, `limit`: at its `group-max-leased`, or `retry`: jobs that wait for their \
-                next attempt hold it back), `oldest-ready-age-ms` (from its due \
+                `state` (`open`, `paused`, `limit`: at its `group-max-leased`, `retry`: jobs that wait for their \
+                next attempt hold it back, or `rate`: its `group-rate` lets none go yet), `oldest-ready-age-ms` (from its due \
                 time, or nil).")
         .notes("Groups with a job, and those for which something is set. Many groups are examined in slices, between \
                 which other clients are served: each row is of one instant, but not all rows are of the same.")

@@ -60,6 +60,10 @@ const SETTINGS: &[Argument] = &[
         "With `block` a job counts for group-max-leased from its first delivery until it has ended, and comes before those \
          of its group that were never delivered: a job that waits for its next attempt is not overtaken. Default `pass`.",
     ),
+    Argument::new("rate", ArgumentKind::Rate).after("group-rate").about(
+        "Maximum number of deliveries of each group, evenly spaced: `5` in any second, `100/1m` in any minute; up to 1000000 \
+         in 1s to 1d. It holds over restarts. 0 no limit. Default 0.",
+    ),
 ];
 
 const SIDES: &[Argument] = &[Argument::word("right", "right"), Argument::word("left", "left")];
@@ -80,6 +84,7 @@ const NAMES: &[Argument] = &[
     Argument::word("group-weight", "group-weight"),
     Argument::word("group-max-leased", "group-max-leased"),
     Argument::word("group-retry", "group-retry"),
+    Argument::word("group-rate", "group-rate"),
 ];
 
 const ONE_GROUP: Argument =
@@ -146,7 +151,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .complexity("O(N) where N is the number of settings named")
             .arguments(&[
                 QUEUE,
-                GROUP.about("For this group alone; then only group-weight, group-max-leased and group-retry can be set. At most 10000 groups of a queue."),
+                GROUP.about("For this group alone; then only group-weight, group-max-leased, group-retry and group-rate can be set. At most 10000 groups of a queue."),
                 Argument::one_of("setting", SETTINGS).multiple(),
             ])
             .flags(&[Flag::Write, Flag::Fast])
@@ -263,6 +268,7 @@ fn parse_set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
                 let retry = if block { GroupRetry::Block } else { GroupRetry::Pass };
                 changes.group_retry = Later(Some(retry));
             }
+            "group-rate" => changes.group_rate = Later(Some(args.rate()?)),
             "attempts" => changes.attempts = Some(args.integer("attempts", 0, of_u32)? as u32),
             "backoff" => changes.backoff = Some(args.backoff()?),
             "lease" => changes.lease_ms = Some(args.duration("lease", 1)?),
@@ -290,9 +296,10 @@ fn parse_set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     }
     let named = Setting::ALL.into_iter().filter(|setting| setting.written(&changes).is_some());
     named.into_iter().try_for_each(check_of_groups)?;
-    let QueueSettings { group_weight, group_max_leased, group_retry, .. } = *changes;
+    let QueueSettings { group_weight, group_max_leased, group_retry, group_rate: rate, .. } =
+        *changes;
     let (weight, max_leased, retry) = (group_weight.0, group_max_leased.0, group_retry.0);
-    let changes = GroupSettings { weight, max_leased, retry, pause: Pause::None };
+    let changes = GroupSettings { weight, max_leased, retry, rate, pause: Pause::None };
     Ok(Action::Engine(Request::Groups(Grouping::Configure { queue, group, changes })))
 }
 

@@ -45,9 +45,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 popped, expired, deleted or dropped. Then `schedules`, and the totals `made` and `missed` of their \
                 occurrences, including removed schedules; then `groups`, and `groups-closed`: those that are \
                 closed and have ready jobs. Nil if the queue is unknown. With `GROUP` of that group: `name`, `ready`, \
-                `delayed`, `leased`, `dead`, `state` (`open`, `paused`, `limit`: at its `group-max-leased`, or `retry`: jobs that wait for \
-                their next attempt hold it back), \
-                `oldest-ready-age-ms`, `weight`, `max-leased`, `retry`, `waiting-retries`, and `opens`: when its pause ends (unix ms or nil); nil \
+                `delayed`, `leased`, `dead`, `state` (`open`, `paused`, `limit`: at its `group-max-leased`, `retry`: jobs that wait for \
+                their next attempt hold it back, or `rate`: its `group-rate` lets none go yet), \
+                `oldest-ready-age-ms`, `weight`, `max-leased`, `rate`, `retry`, `waiting-retries`, and `opens`: when its pause ends and \
+                its rate lets the next job go (unix ms or nil); nil \
                 if it has no job and nothing is set for it.")
         .notes("Lateness is measured from the due time to the release of the reply, for jobs for which a \
                 consumer was waiting when they fell due. Jobs held back by a pause or a limit of the queue do not \

@@ -10,6 +10,7 @@ use crate::command::read::number;
 use crate::command::read::number::Whole;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{CommandSpec, Group};
+use crate::engine::model::group::GroupRate;
 use crate::engine::model::meta::OwnMeta;
 use crate::engine::model::policy::Backoff;
 use crate::engine::model::request::{QueueName, Side, Wait, When};
@@ -17,8 +18,8 @@ use crate::engine::model::walk::Cursor;
 use crate::error::{Error, Shown};
 use crate::ids::{Db, Token};
 use crate::limits::{
-    COUNT_MAX, DELAY_MS_MAX, META_PAIRS_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, PRIORITY_MAX,
-    SCHEDULE_INSTANT_MS_MAX, SCHEDULE_NAME_BYTES_MAX,
+    COUNT_MAX, DELAY_MS_MAX, GROUP_RATE_SPAN_MS_MAX, META_PAIRS_MAX, NAME_BYTES_MAX,
+    PATTERN_BYTES_MAX, PRIORITY_MAX, RATE_MAX, SCHEDULE_INSTANT_MS_MAX, SCHEDULE_NAME_BYTES_MAX,
 };
 use crate::time::Written;
 
@@ -267,6 +268,30 @@ impl<'a> Args<'a> {
                 "ERR {name} {shown} is not a duration such as 500ms, 30s, 1h30m or 15d"
             ))),
         }
+    }
+
+    /// Deliveries in a second, or in a span named behind a slash.
+    pub fn rate(&mut self) -> Result<GroupRate, Error> {
+        let word = self.word("rate")?;
+        let mut parts = word.splitn(2, |byte| *byte == b'/');
+        let count = parts.next().and_then(number::unsigned).and_then(|count| count.try_into().ok());
+        let span_ms = parts.next().map(|span| match duration::parse(span) {
+            Some(Whole::Fits(ms)) => u32::try_from(ms).ok(),
+            _ => None,
+        });
+        let span_ms = span_ms.unwrap_or(Some(GroupRate::NONE.span_ms));
+        let rate = count.zip(span_ms).map(|(count, span_ms)| GroupRate { count, span_ms });
+        rate.filter(|rate| rate.holds() && (rate.count > 0 || !word.contains(&b'/'))).ok_or_else(
+            || {
+                let shown = Shown::new(word);
+                let least = Written(GroupRate::NONE.span_ms.into());
+                let most = Written(GROUP_RATE_SPAN_MS_MAX);
+                Error::text(format!(
+                    "ERR group-rate {shown} is not n, deliveries in a second, or n/span, such as 100/1m, with n from 1 \
+                     to {RATE_MAX} and a span from {least} to {most}; 0 is no limit"
+                ))
+            },
+        )
     }
 
     /// When a job is to fall due. `max-delay` is the engine's to check.

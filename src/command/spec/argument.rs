@@ -31,6 +31,8 @@ pub enum ArgumentKind {
     Integer,
     /// A duration: `500ms`, `1h30m`.
     Duration,
+    /// Deliveries in a span: `5`, `100/1m`.
+    Rate,
     /// A duration from now, or an absolute time.
     When,
     /// An absolute time.
@@ -60,6 +62,7 @@ impl ArgumentKind {
             ArgumentKind::Key => "key",
             ArgumentKind::Id | ArgumentKind::Bytes | ArgumentKind::Token => "string",
             ArgumentKind::Duration
+            | ArgumentKind::Rate
             | ArgumentKind::When
             | ArgumentKind::Backoff
             | ArgumentKind::Side => "string",

@@ -1,7 +1,7 @@
 //! A queue's user settings and its pauses.
 
 use crate::engine::model::fact::Fact;
-use crate::engine::model::group::GroupRetry;
+use crate::engine::model::group::{GroupRate, GroupRetry};
 use crate::engine::model::later::Later;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
 use crate::engine::model::reply::Reply;
@@ -13,7 +13,7 @@ use crate::engine::store::pace::Pace;
 use crate::engine::store::queue::QUEUE_BYTES;
 use crate::error::Error;
 use crate::ids::QueueNo;
-use crate::limits::{self, LEVEL_GROUPS};
+use crate::limits::{self, LEVEL_GROUP_RATES, LEVEL_GROUPS};
 
 impl Step<'_, '_> {
     pub fn show_settings(&mut self, name: QueueName<'_>, only: Option<Setting>) -> Outcome {
@@ -60,6 +60,7 @@ impl Step<'_, '_> {
         if Setting::ALL.iter().any(of_groups) {
             self.check_level(LEVEL_GROUPS, "groups")?;
         }
+        self.check_group_rate(changes.group_rate)?;
         let number = self.queue(name);
         let queue = number.map(|number| self.store.queue(number));
         let set = queue.and_then(|queue| queue.settings.as_deref());
@@ -153,6 +154,11 @@ impl Step<'_, '_> {
         self.reply(Reply::Ok)
     }
 
+    /// Whether all members of the cluster, if there is one, read the rate of groups.
+    pub(super) fn check_group_rate(&self, rate: Later<GroupRate>) -> Result<(), Error> {
+        rate.0.map_or(Ok(()), |_| self.check_level(LEVEL_GROUP_RATES, "rates of groups"))
+    }
+
     /// A pause that begins now and ends after so many ms, or that is resumed.
     pub(super) fn pause_for(&self, for_ms: Option<u64>) -> Result<Pause, Error> {
         let max_ms = self.live.settings.delay_ms_max;
@@ -218,6 +224,7 @@ impl Live {
             group_weight: Later(Some(limits::GROUP_WEIGHT_DEFAULT)),
             group_max_leased: Later(Some(0)),
             group_retry: Later(Some(GroupRetry::Pass)),
+            group_rate: Later(Some(GroupRate::NONE)),
         }
     }
 }

@@ -22,7 +22,8 @@ impl Step<'_, '_> {
             Grouping::Stats { queue, group } => self.group_stats(queue, group),
             Grouping::Settings { queue, group, only } => self.group_settings(queue, group, only),
             Grouping::Configure { queue, group, changes } => {
-                self.change_group(queue, group, |own| Ok(own.merged(changes)))
+                let read = self.check_group_rate(changes.rate);
+                self.change_group(queue, group, |own| read.map(|()| own.merged(changes)))
             }
             Grouping::Unconfigure { queue, group } => {
                 self.change_group(queue, group, |own| Ok(GroupSettings::paused(own.pause)))
@@ -109,8 +110,9 @@ impl Step<'_, '_> {
                 weight: of_queue.stint(number),
                 max_leased: of_queue.group_max_leased(number),
                 retry: of_queue.group_retry(number),
+                rate: of_queue.group_rate(number),
                 waiting_retries: groups.begun(number)[0],
-                opens: groups.settings(number).pause.end(),
+                opens: of_queue.group_opens(groups, number),
             })
         });
         match found {

@@ -1,7 +1,9 @@
 //! Finding what a request names, due jobs and waiting clients first; and whether a job may be taken from a queue now.
 
+use crate::engine::model::fact::Fact;
 use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::step::Step;
+use crate::engine::step::unsent::Delivery;
 use crate::engine::store::Located;
 use crate::engine::store::jobs::JobIndex;
 use crate::ids::QueueNo;
@@ -33,15 +35,17 @@ impl Step<'_, '_> {
         }
     }
 
-    /// The instant by which the rate counts a delivery of now; 0 without a rate.
-    pub fn counted_at(&self, number: QueueNo) -> Micros {
-        self.store.queue(number).rate().map_or(Micros(0), |_| self.now)
-    }
-
-    /// The delivery counted at `at` never left the server.
-    pub fn note_untaken(&mut self, number: QueueNo, at: Micros) {
-        if let Some(rate) = self.store.queue(number).rate() {
+    /// The delivery of a job of a group never left the server.
+    pub fn note_untaken(&mut self, number: QueueNo, group: u32, delivery: Delivery) {
+        let Delivery { at, by_queue, by_group } = delivery;
+        if let Some(rate) = self.store.queue(number).rate().filter(|_| by_queue) {
             self.store.aside_mut(number).pace.give_back(rate, at);
+        }
+        let gave = by_group.then(|| self.store.pace_without(number, group, at)).flatten();
+        if let Some(gave) = gave {
+            let groups = self.store.queue(number).groups.as_deref().expect("one has a pace");
+            let group = &groups.name(group).to_vec();
+            self.commit(&Fact::GroupPaced { queue: number, group, gave }, Located::NOTHING);
         }
     }
 

@@ -10,15 +10,17 @@ mod unsent;
 
 use crate::engine::journal_room::SIZES;
 use crate::engine::model::fact::Fact;
+use crate::engine::model::group::GroupRate;
 use crate::engine::model::reply::{Delivered, Reply};
 use crate::engine::model::request::JobState;
 use crate::engine::step::leases::Bound;
-use crate::engine::step::unsent::{Popped, Taken};
+use crate::engine::step::unsent::{Delivery, Popped, Taken};
 use crate::engine::step::waiters::{LeaseTerms, Taking};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::JobIndex;
 use crate::engine::store::queue::{EarlierPlaces, Queue};
+use crate::engine::store::ready::rota::NO_GROUP;
 use crate::error::{Error, Shown};
 use crate::ids::{ClientId, QueueNo, Token};
 use crate::limits::{HANDED_BYTES_PER_TURN, REPLY_BYTES_MAX};
@@ -148,7 +150,7 @@ impl Step<'_, '_> {
     pub fn take(&mut self, queue: QueueNo, batch: &mut TakenJobs) -> bool {
         self.go_on_reviewing(queue);
         while !batch.is_full() {
-            if !self.store.review_front(queue) {
+            if !self.store.review_front(queue, self.now) {
                 return false;
             }
             let store = &self.store;
@@ -217,12 +219,11 @@ impl Step<'_, '_> {
         let (id, at) = (self.store.id_of(index), self.store.located(index));
         let policy = self.store.policy(index).clone();
         let due = self.store.due(index);
-        let window_end = self.window_end(index);
+        let (window_end, delivery) = (self.window_end(index), self.delivery_of(queue, index));
         let fact = Fact::Popped { queue, id: &id, window_end, on_time };
         let departed = self.commit(&fact, at).gone.expect("a popped job has left the store");
         let born = self.store.queue(queue).born;
-        let at = self.counted_at(queue);
-        Taken::Popped(Box::new(Popped { queue, born, departed, policy, due, at }))
+        Taken::Popped(Box::new(Popped { queue, born, departed, policy, due, delivery }))
     }
 
     fn lease_job(
@@ -237,11 +238,19 @@ impl Step<'_, '_> {
         let lease_end = self.now.ceil().plus(lease_ms);
         let token = Token(self.store.number().max(self.live.settings.token_floor) + 1);
         let (id, at) = (self.store.id_of(index), self.store.located(index));
+        let delivery = self.delivery_of(queue, index);
         self.commit(&Fact::Leased { queue, id: &id, token, lease_end, bound, on_time }, at);
         if bound {
             self.live.leases.bind(self.store, client, Bound { queue, index, token });
         }
-        Taken::Leased { queue, index, token, lease_end, at: self.counted_at(queue) }
+        Taken::Leased { queue, index, token, lease_end, delivery }
+    }
+
+    /// Of a job that is about to be delivered.
+    fn delivery_of(&self, queue: QueueNo, index: u32) -> Delivery {
+        let (of, group) = (self.store.queue(queue), self.store.jobs().group(index));
+        let by_group = group != NO_GROUP && of.group_rate(group) != GroupRate::NONE;
+        Delivery { at: self.now, by_queue: of.rate().is_some(), by_group }
     }
 
     /// The lease that a job is handed over with if the call names none: its own, its queue's, or the

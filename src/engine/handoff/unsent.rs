@@ -7,6 +7,7 @@ use crate::engine::model::fact::{Fact, Image};
 use crate::engine::step::Step;
 use crate::engine::step::unsent::{Popped, Taken};
 use crate::engine::store::jobs::{History, JobIndex, JobStage};
+use crate::engine::store::ready::rota::NO_GROUP;
 use crate::ids::{QueueNo, Token};
 use crate::limits::RETURNED_AT_ONCE;
 
@@ -30,9 +31,9 @@ impl Step<'_, '_> {
                 return false;
             }
             match self.live.unsent.take_next().expect("it was looked at") {
-                Taken::Leased { queue, index, token, at, .. } => {
+                Taken::Leased { queue, index, token, delivery, .. } => {
                     if self.take_back_lease(queue, index, token) {
-                        self.note_untaken(queue, at);
+                        self.note_untaken(queue, self.store.jobs().group(index), delivery);
                     }
                 }
                 Taken::Popped(popped) => self.take_back_popped(*popped),
@@ -53,7 +54,7 @@ impl Step<'_, '_> {
     }
 
     fn take_back_popped(&mut self, popped: Popped) {
-        let Popped { queue, born, departed, policy, due, at: taken_at } = popped;
+        let Popped { queue, born, departed, policy, due, delivery } = popped;
         let (job, history) = (&departed.job, departed.history.as_ref());
         // The queue was removed meanwhile, and the job would have gone with it.
         if self.store.bound_queue(queue).is_none_or(|queue| queue.born != born) {
@@ -83,9 +84,10 @@ impl Step<'_, '_> {
             }),
             error: history.and_then(|history| history.error.as_deref()),
         };
-        self.commit(&Fact::Unpopped { queue, image }, at);
+        let back = self.commit(&Fact::Unpopped { queue, image }, at).index;
         self.live.room.note_growth();
-        self.note_untaken(queue, taken_at);
+        let group = back.map_or(NO_GROUP, |index| self.store.jobs().group(index));
+        self.note_untaken(queue, group, delivery);
         self.store.aside_mut(queue).returned += 1;
         self.touch(queue, None);
     }

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use crate::engine::model::fact::{ByteCount, Destination, Fact, FactId, Image, Writer};
-use crate::engine::model::group::{GroupSettings, Grouping};
+use crate::engine::model::group::{GroupRate, GroupSettings, Grouping};
 use crate::engine::model::later::Later;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::{Backoff, Policy, Steps};
@@ -43,7 +43,7 @@ const DEATH: Destination = Destination::Dead { reason: Reason::Lost, kept_until:
 /// Bytes of the largest facts of what is done one by one.
 #[derive(Debug)]
 pub struct Sizes {
-    /// One job is taken, or expires instead, or goes back.
+    /// One job is taken, or expires instead.
     pub taking: u64,
     /// One step of passing time: jobs that fell due before, and a lease that is over and ends in death,
     /// with the dead letters that leave for it.
@@ -54,6 +54,8 @@ pub struct Sizes {
     pub deleted: u64,
     /// Jobs of a queue fall due.
     due: u64,
+    /// A job goes back that has a lease, which its group's rate had counted.
+    pub unleased: u64,
     /// Putting back a popped job, in addition to its META, its body and its policy.
     unpopped: u64,
     /// Nominal instants are passed over.
@@ -74,7 +76,9 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
     let popped = Fact::Popped { queue, id, window_end, on_time: true };
     let expired = Fact::Expired { queue, id, window_end };
     let unleased = Fact::Unleased { queue, id };
-    let taking = [leased, popped, expired.clone(), unleased].map(|fact| fact.encoded_bytes());
+    let unpaced = Fact::GroupPaced { queue, group: LONGEST_ID, gave: 0 }.encoded_bytes();
+    let unleased = unleased.encoded_bytes() + unpaced;
+    let taking = [leased, popped, expired.clone()].map(|fact| fact.encoded_bytes());
     let dropped = Fact::Dropped { queue, id }.encoded_bytes();
     let over = Fact::LeaseOver { queue, id, lost: true, counted: true, to: DEATH };
     let ends = [expired, Fact::Extended { queue, id, lease_end }, over];
@@ -126,7 +130,8 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
             next: None,
         }
         .encoded_bytes(),
-        unpopped: Fact::Unpopped { queue, image }.encoded_bytes() + META_BYTES,
+        unleased,
+        unpopped: Fact::Unpopped { queue, image }.encoded_bytes() + META_BYTES + unpaced,
         backoff: binding_policy(&backoff),
         configured: Fact::Configured { queue, settings: everything(backoff) }.encoded_bytes(),
         delivered_image: record::history_bytes() + record::lateness_growth(true, true),
@@ -149,6 +154,7 @@ fn everything(backoff: Backoff) -> Box<QueueSettings> {
         group_weight: Later(Some(1)),
         group_max_leased: Later(Some(0)),
         group_retry: Later(Some(Default::default())),
+        group_rate: Later(Some(GroupRate::NONE)),
     })
 }
 
@@ -242,7 +248,10 @@ impl Bound {
         let paused = || bytes(Fact::Paused { queue, pauses: Pauses::default() });
         let bound = |name| bytes(Fact::QueueBound { queue, db: Db(0), name });
         Some(match *request {
-            Request::Add(ref add) => Bound::adding(adding(add), 1),
+            Request::Add(ref add) => {
+                let bound = Bound::adding(adding(add), 1);
+                Bound { grows: bound.grows + add.group.map_or(0, record::pace_bytes), ..bound }
+            }
             Request::Push(ref push) => Bound::adding(pushing(push), push.bodies.len()),
             Request::Pop { .. } => Bound::taking(1),
             Request::ListPop(ref pop) if pop.count == 0 => return None,
@@ -320,7 +329,10 @@ impl Bound {
             Request::Groups(
                 Grouping::Configure { queue: name, group, .. }
                 | Grouping::Pause { queue: name, group, .. },
-            ) => Bound::adding(bound(name.name) + setting_group(group), 0),
+            ) => {
+                let bound = Bound::adding(bound(name.name) + setting_group(group), 0);
+                Bound { grows: bound.grows + record::pace_bytes(group), ..bound }
+            }
             Request::Groups(
                 Grouping::Unconfigure { group, .. } | Grouping::Resume { group, .. },
             ) => Bound::whole(setting_group(group)),
@@ -374,8 +386,8 @@ fn scheduling(of: &Scheduling<'_>) -> Option<Bound> {
 /// All that can be set for a group.
 fn setting_group(group: &[u8]) -> u64 {
     let (weight, max_leased, pause) = (Some(1), Some(1), Pause::Endless);
-    let retry = Some(Default::default());
-    let settings = GroupSettings { weight, max_leased, retry, pause };
+    let (retry, rate) = (Some(Default::default()), Later(Some(GroupRate::NONE)));
+    let settings = GroupSettings { weight, max_leased, retry, rate, pause };
     Fact::GroupSet { queue: QUEUE, group, settings }.encoded_bytes()
 }
 
@@ -462,5 +474,5 @@ pub fn returning_bytes_max(data_bytes: usize, backoff: &Backoff) -> u64 {
 /// become without a job being added. O(16).
 pub fn base_bytes_later(store: &Store) -> u64 {
     let jobs: u64 = store.counts().iter().sum();
-    store.base_bytes() + jobs * SIZES.delivered_image
+    store.base_bytes() + jobs * SIZES.delivered_image + store.unpaced_image_bytes()
 }

@@ -7,8 +7,12 @@
 use crate::engine::model::later::Later;
 use crate::engine::model::queue_settings::{Pause, QueueSettings, Setting};
 use crate::engine::model::request::{JobState, QueueName};
-use crate::time::Millis;
+use crate::limits::{GROUP_RATE_SPAN_MS_MAX, RATE_MAX};
+use crate::time::{Millis, Written};
 use crate::words::words;
+
+/// The span of a rate that names none, ms.
+const SECOND_MS: u32 = 1_000;
 
 /// Running leases, for each of its weight, with which a group comes behind those that have fewer.
 pub const LEASES_PER_TIER: u64 = 8;
@@ -45,6 +49,37 @@ words! {
     }
 }
 
+/// Most deliveries of a group in any span, evenly spaced.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct GroupRate {
+    /// Up to [`RATE_MAX`]; 0 for no limit.
+    pub count: u32,
+    /// 1 s to [`GROUP_RATE_SPAN_MS_MAX`].
+    pub span_ms: u32,
+}
+
+impl GroupRate {
+    /// No limit.
+    pub const NONE: GroupRate = GroupRate { count: 0, span_ms: SECOND_MS };
+
+    /// Whether its numbers are in range; no limit is written in one way alone.
+    pub fn holds(self) -> bool {
+        let spans = u64::from(SECOND_MS)..=GROUP_RATE_SPAN_MS_MAX;
+        let limited = self.count > 0 && spans.contains(&self.span_ms.into());
+        self == GroupRate::NONE || limited && self.count <= RATE_MAX
+    }
+}
+
+/// As users write it: `5`, `100/1m`.
+impl std::fmt::Display for GroupRate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.span_ms {
+            SECOND_MS => write!(f, "{}", self.count),
+            ms => write!(f, "{}/{}", self.count, Written(ms.into())),
+        }
+    }
+}
+
 /// The settings of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash, Debug)]
 pub struct GroupSettings {
@@ -54,6 +89,8 @@ pub struct GroupSettings {
     pub max_leased: Option<u32>,
     /// The queue's if absent.
     pub retry: Option<GroupRetry>,
+    /// The queue's if absent.
+    pub rate: Later<GroupRate>,
     /// Whether none of its jobs may be taken.
     pub pause: Pause,
 }
@@ -65,6 +102,7 @@ impl GroupSettings {
             weight: newer.weight.or(self.weight),
             max_leased: newer.max_leased.or(self.max_leased),
             retry: newer.retry.or(self.retry),
+            rate: Later(newer.rate.0.or(self.rate.0)),
             pause: self.pause,
         }
     }
@@ -87,6 +125,7 @@ impl From<GroupSettings> for QueueSettings {
             group_weight: Later(of.weight),
             group_max_leased: Later(of.max_leased),
             group_retry: Later(of.retry),
+            group_rate: of.rate,
             ..QueueSettings::default()
         }
     }
@@ -174,6 +213,8 @@ words! {
         Limit = "limit",
         /// As many wait for their next attempt as may be at work, and those go first.
         Retry = "retry",
+        /// Its rate lets none go yet.
+        Rate = "rate",
     }
 }
 
@@ -202,8 +243,9 @@ pub struct GroupView {
     pub weight: u32,
     pub max_leased: u32,
     pub retry: GroupRetry,
+    pub rate: GroupRate,
     /// Jobs that wait for their next attempt.
     pub waiting_retries: u64,
-    /// When its pause ends.
+    /// When its pause ends, or its rate lets the next one go, whichever is later.
     pub opens: Option<Millis>,
 }

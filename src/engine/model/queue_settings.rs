@@ -2,7 +2,7 @@
 
 use std::mem::size_of;
 
-use crate::engine::model::group::GroupRetry;
+use crate::engine::model::group::{GroupRate, GroupRetry};
 use crate::engine::model::later::Later;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::time::{Micros, Millis, Written};
@@ -39,6 +39,8 @@ pub struct QueueSettings {
     pub group_max_leased: Later<u32>,
     /// Whether a job of a group that waits for its next attempt lets others pass.
     pub group_retry: Later<GroupRetry>,
+    /// Most deliveries of each group in a span.
+    pub group_rate: Later<GroupRate>,
 }
 
 words! {
@@ -61,13 +63,15 @@ words! {
         GroupWeight = "group-weight",
         GroupMaxLeased = "group-max-leased",
         GroupRetry = "group-retry",
+        GroupRate = "group-rate",
     }
 }
 
 impl Setting {
     /// Whether it can be set for one group.
     pub fn is_of_groups(self) -> bool {
-        matches!(self, Setting::GroupWeight | Setting::GroupMaxLeased | Setting::GroupRetry)
+        use Setting::{GroupMaxLeased, GroupRate, GroupRetry, GroupWeight};
+        matches!(self, GroupWeight | GroupMaxLeased | GroupRetry | GroupRate)
     }
 
     /// Its value, as users write it; none if it is not set.
@@ -89,6 +93,7 @@ impl Setting {
             Setting::GroupWeight => count(of.group_weight.0.map(u64::from)),
             Setting::GroupMaxLeased => count(of.group_max_leased.0.map(u64::from)),
             Setting::GroupRetry => of.group_retry.0.map(|retry| retry.word().to_string()),
+            Setting::GroupRate => of.group_rate.0.map(|rate| rate.to_string()),
         }
     }
 
@@ -109,6 +114,7 @@ impl Setting {
             Setting::GroupWeight => of.group_weight.0.is_some(),
             Setting::GroupMaxLeased => of.group_max_leased.0.is_some(),
             Setting::GroupRetry => of.group_retry.0.is_some(),
+            Setting::GroupRate => of.group_rate.0.is_some(),
         }
     }
 }
@@ -148,6 +154,7 @@ impl QueueSettings {
             group_weight: Later(newer.group_weight.0.or(self.group_weight.0)),
             group_max_leased: Later(newer.group_max_leased.0.or(self.group_max_leased.0)),
             group_retry: Later(newer.group_retry.0.or(self.group_retry.0)),
+            group_rate: Later(newer.group_rate.0.or(self.group_rate.0)),
         }
     }
 

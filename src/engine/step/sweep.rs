@@ -24,6 +24,7 @@ impl Step<'_, '_> {
             let done = self.end_pauses(number)
                 && self.end_group_pauses(number)
                 && self.review_groups(number)
+                && self.pass_group_rates(number)
                 && self.sweep_delayed(number)
                 && self.sweep_leases(number)
                 && self.sweep_ends(number)
@@ -103,9 +104,28 @@ impl Step<'_, '_> {
             if !self.budget.take() {
                 return false;
             }
-            self.store.review(queue, REVIEWED_A_STEP);
+            self.store.review(queue, REVIEWED_A_STEP, self.now);
         }
         true
+    }
+
+    /// Opens groups whose rates let the next job go. Those of which only the rate was left are gone.
+    fn pass_group_rates(&mut self, queue: QueueNo) -> bool {
+        let now = self.now;
+        loop {
+            let next = self.store.queue(queue).next_paced().filter(|next| next.0 <= now.floor());
+            let Some((_, group)) = next else { return true };
+            if !self.live.room.lets_time_pass() || !self.budget.take() {
+                return false;
+            }
+            if self.store.pass_pace(queue, group, now) {
+                let groups = self.store.queue(queue).groups.as_deref().expect("it has groups");
+                let group = &groups.name(group).to_vec();
+                self.commit(&Fact::GroupPaced { queue, group, gave: 0 }, Located::NOTHING);
+            } else {
+                self.touch(queue, None);
+            }
+        }
     }
 
     fn is_reviewing(&self, queue: QueueNo) -> bool {

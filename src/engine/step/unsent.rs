@@ -50,14 +50,23 @@ pub struct Popped {
     /// By value: with its last job gone, the policy's number may be bound to another.
     pub policy: Policy,
     pub due: Millis,
+    pub delivery: Delivery,
+}
+
+/// What rates know of a delivery.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
     pub at: Micros,
+    /// The rate of its queue has counted it, and that of its group.
+    pub by_queue: bool,
+    pub by_group: bool,
 }
 
 /// A taken job, while it is put into a reply and until that is on its way.
 #[derive(Debug)]
 pub enum Taken {
     /// A leased job; it stays in the store.
-    Leased { queue: QueueNo, index: JobIndex, token: Token, lease_end: Millis, at: Micros },
+    Leased { queue: QueueNo, index: JobIndex, token: Token, lease_end: Millis, delivery: Delivery },
     /// At most once.
     Popped(Box<Popped>),
 }
@@ -93,7 +102,7 @@ impl Taken {
     /// The most that putting it back makes.
     pub fn returning_bytes_max(&self) -> u64 {
         match self {
-            Taken::Leased { .. } => SIZES.taking,
+            Taken::Leased { .. } => SIZES.unleased,
             Taken::Popped(popped) => {
                 returning_bytes_max(popped.departed.job.rest_bytes(), &popped.policy.backoff)
             }

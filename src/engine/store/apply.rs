@@ -29,7 +29,7 @@ const GROUP_STEPS: u32 = 6;
 /// Results of applying a fact, for the deciding engine.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// The job that was added.
+    /// The job that was added, or put back.
     pub index: Option<JobIndex>,
     /// The popped job, in case it must be put back. Boxed: moving it about in every reply to
     /// `apply` made ADD a tenth slower.
@@ -96,13 +96,20 @@ impl Store {
             }
             Fact::Popped { queue, window_end, on_time, .. } => {
                 self.note_delivery(queue, found(at), on_time, now);
-                let lane = self.lane_of(queue, found(at));
+                let (lane, group) = (self.lane_of(queue, found(at)), self.jobs.group(found(at)));
+                // A group with a pace stays, should this be its last job.
+                let paced = self.count_by_rate(queue, group, now);
                 let (job, history) = self.end(queue, found(at), window_end, at_ms);
                 self.note_served(queue, lane);
+                if paced {
+                    self.retier(queue, group);
+                }
                 applied.gone = Some(Box::new(self.jobs.part_with(job, history)));
             }
             Fact::Unleased { queue, .. } => self.unlease(queue, found(at), at_ms),
-            Fact::Unpopped { queue, ref image } => self.unpop(queue, image, at, at_ms),
+            Fact::Unpopped { queue, ref image } => {
+                applied.index = Some(self.unpop(queue, image, at, at_ms));
+            }
             Fact::Acked { queue, window_end, .. } => {
                 self.drop_job(queue, found(at), window_end, at_ms);
                 self.queue_mut(queue).totals.acked += 1;
@@ -149,7 +156,7 @@ impl Store {
                 self.reschedule(queue, found(at), enters, due, at_ms);
             }
             Fact::Purged { queue, purge, count } => {
-                assert_eq!(self.purge(queue, purge), count, "what was counted is purged");
+                assert_eq!(self.purge(queue, purge, now), count, "what was counted is purged");
                 // There may be room for an occurrence now.
                 self.release_schedules(queue);
             }
@@ -162,18 +169,22 @@ impl Store {
             }
             Fact::Configured { queue, ref settings } => {
                 let of_groups = |settings: &QueueSettings| {
-                    (settings.group_weight.0, settings.group_max_leased.0, settings.group_retry.0)
+                    let QueueSettings { group_weight, group_max_leased, .. } = *settings;
+                    (group_weight, group_max_leased, settings.group_retry, settings.group_rate)
                 };
                 let was = self.queue(queue).settings.as_deref().map(of_groups);
                 self.change_own(queue, |queue| {
                     queue.settings = (!settings.is_empty()).then(|| settings.clone());
                 });
                 if was.unwrap_or_default() != of_groups(settings) {
-                    self.begin_review(queue);
+                    self.begin_review(queue, now);
                 }
                 self.release_schedules(queue);
             }
-            Fact::GroupSet { queue, group, settings } => self.set_group(queue, group, settings),
+            Fact::GroupSet { queue, group, settings } => {
+                self.set_group(queue, group, settings, now);
+            }
+            Fact::GroupPaced { queue, group, gave } => self.set_pace(queue, group, gave, now),
             Fact::Paused { queue, pauses } => {
                 self.change_own(queue, |queue| queue.pauses = pauses);
                 self.release_schedules(queue);
@@ -347,6 +358,7 @@ impl Store {
         let (due, lane) = (self.due(index), self.lane_of(queue, index));
         self.detach(queue, index);
         self.note_served(queue, lane);
+        self.count_by_rate(queue, self.jobs.group(index), now);
         let (history, made) = self.jobs.history_mut(index);
         history.due = due;
         history.token = token.0;
@@ -396,7 +408,7 @@ impl Store {
         self.arm_expiry(queue, index, at);
     }
 
-    fn unpop(&mut self, queue: QueueNo, image: &Image<'_>, found: Located, at: Millis) {
+    fn unpop(&mut self, queue: QueueNo, image: &Image<'_>, found: Located, at: Millis) -> JobIndex {
         if let Some(window) = found.index {
             self.drop_job(queue, window, Millis(0), at);
         }
@@ -421,6 +433,7 @@ impl Store {
         self.queue_mut(queue).totals.delivered -= 1;
         self.put_back(queue, index);
         self.arm_expiry(queue, index, at);
+        index
     }
 
     fn nack(

@@ -51,7 +51,12 @@ impl Store {
         let schedules = queue.schedules.as_deref().map_or(0, digest_schedules);
         let digest = hashed((jobs, named, counted, own, schedules));
         let set = queue.groups.iter().flat_map(|groups| groups.set());
-        set.fold(digest, |digest, group| hashed((digest, group)))
+        let digest = set.fold(digest, |digest, group| hashed((digest, group)));
+        let paces = queue.groups.iter().flat_map(|groups| groups.paces());
+        match paces.map(hashed).fold(0, u64::wrapping_add) {
+            0 => digest,
+            paces => hashed((digest, paces)),
+        }
     }
 
     fn digest_job(&self, index: JobIndex) -> u64 {

@@ -46,7 +46,7 @@ impl Store {
             let paused: Vec<_> = paused.map(|(name, own)| (name.to_vec(), own)).collect();
             for (name, own) in paused {
                 let settings = GroupSettings { pause: pause(own.pause), ..own };
-                self.set_group(number, &name, settings);
+                self.set_group(number, &name, settings, to);
             }
             let queue = self.queue_mut(number);
             // Where the wheels of the loaded queue begin.

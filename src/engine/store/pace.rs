@@ -1,28 +1,27 @@
-//! How a queue's rate is kept. Read only when deciding.
+//! How rates are kept.
 //!
-//! A rate of R deliveries in any 1,000 ms is kept by one instant, the *theoretical* one of the next delivery: each
-//! delivery moves it on by a step, and none may come earlier than [`EARLY_US`] before it. So a late wake-up, or one in
-//! whole milliseconds only, catches up within that span, and the step compensates for it:
+//! A rate of n deliveries in any span is kept by one instant, the *theoretical* one of the next delivery: each delivery
+//! moves it on by a step, and none may come earlier than [`EARLY_NS`] before it. So a late wake-up, or one in whole
+//! milliseconds only, catches up within that span, and the step compensates for it:
 //!
 //! ```text
-//! step = (1 s + EARLY) / R       n deliveries within less than 1 s: (n − 1) step − EARLY < 1 s, so n ≤ R
-//! R = 1,000: a step of 1,005 µs; after a pause 5 at once, then one every 1,005 µs: 995 in a second
+//! step = (span + EARLY) / n      n deliveries within less than a span: (n − 1) step − EARLY < span
+//! 1,000 in 1 s: a step of 1,005 µs; after a pause 5 at once, then one every 1,005 µs: 995 in a second
 //! ```
 
 use crate::time::Micros;
 
-/// How early a delivery may come before its theoretical instant, µs. Late wake-ups up to this are compensated; it costs
-/// as large a part of a second of the rate, half a percent.
-const EARLY_US: u128 = 5_000;
+/// How early a delivery may come before its theoretical instant, ns. Late wake-ups up to this are compensated; it costs
+/// as large a part of the span of the rate, of a second half a percent.
+const EARLY_NS: u64 = 5_000_000;
 
-const SECOND_US: u128 = 1_000_000;
-const NANOS: u128 = 1_000;
+const SECOND_MS: u64 = 1_000;
 
 /// How much of its rate a queue has used. Volatile: it starts again with the process.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Pace {
     /// The theoretical instant of the next delivery, ns: whole µs would lose rates near a million.
-    next_ns: u128,
+    next_ns: u64,
     last: Micros,
 }
 
@@ -35,12 +34,11 @@ impl Pace {
 
     /// When the next delivery may be.
     pub(in crate::engine) fn allowed(self) -> Micros {
-        let early = self.next_ns.saturating_sub(EARLY_US * NANOS);
-        Micros(early.div_ceil(NANOS) as u64)
+        allowed(self.next_ns)
     }
 
     pub(in crate::engine) fn take(&mut self, rate: u32, now: Micros) {
-        self.next_ns = self.next_ns.max(u128::from(now.0) * NANOS) + step_ns(rate);
+        self.next_ns = self.next_ns.max(nanos(now)).saturating_add(step_ns(rate, SECOND_MS));
         self.last = self.last.max(now);
     }
 
@@ -48,11 +46,22 @@ impl Pace {
     /// over: giving a step back then would let more than the rate through.
     pub(in crate::engine) fn give_back(&mut self, rate: u32, at: Micros) {
         if self.last == at {
-            self.next_ns = self.next_ns.saturating_sub(step_ns(rate));
+            self.next_ns = self.next_ns.saturating_sub(step_ns(rate, SECOND_MS));
         }
     }
 }
 
-fn step_ns(rate: u32) -> u128 {
-    ((SECOND_US + EARLY_US) * NANOS).div_ceil(u128::from(rate))
+/// When a delivery may be whose theoretical instant this is, ns.
+pub fn allowed(next_ns: u64) -> Micros {
+    Micros(next_ns.saturating_sub(EARLY_NS).div_ceil(1_000))
+}
+
+/// Of an instant, ns since the Unix epoch: until the year 2554.
+pub fn nanos(at: Micros) -> u64 {
+    at.0.saturating_mul(1_000)
+}
+
+/// The step of so many deliveries in a span, ns.
+pub fn step_ns(count: u32, span_ms: u64) -> u64 {
+    (span_ms * 1_000_000 + EARLY_NS).div_ceil(count.into())
 }

@@ -30,6 +30,7 @@ use crate::engine::store::memory::Footprint;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::ReadyOrder;
 use crate::ids::QueueNo;
+use crate::time::Micros;
 use crate::wheel::list::{Chunks, List};
 use crate::wheel::{Timers, Wheel};
 
@@ -195,7 +196,7 @@ impl Queue {
 
 impl Store {
     /// Removes all jobs of some states at once; returns how many.
-    pub(super) fn purge(&mut self, number: QueueNo, purge: Purge) -> u64 {
+    pub(super) fn purge(&mut self, number: QueueNo, purge: Purge, now: Micros) -> u64 {
         let base = if self.bases.is_running() { self.bases.number() } else { 0 };
         let (queue, ..) = self.parts(number);
         // Windows that began at the last sequence are below the floor, too.
@@ -228,11 +229,11 @@ impl Store {
         if first {
             self.purging.push_back((number, born));
         }
-        self.uncount(number, purge)
+        self.uncount(number, purge, now)
     }
 
     /// Purged jobs are no longer counted, except for the memory that they still use.
-    fn uncount(&mut self, number: QueueNo, purge: Purge) -> u64 {
+    fn uncount(&mut self, number: QueueNo, purge: Purge, now: Micros) -> u64 {
         let queue = self.queue_mut(number);
         let (existed, mut counts, mut gone) = (queue.exists(), [0; 4], Footprint::default());
         for (at, stage) in STAGES.into_iter().enumerate() {
@@ -256,7 +257,7 @@ impl Store {
         database.existing -= u64::from(existed && !exists);
         database.counts.iter_mut().zip(counts).for_each(|(left, gone)| *left -= gone);
         self.recount_spare(number);
-        self.purge_groups(number, purge.states);
+        self.purge_groups(number, purge.states, now);
         removed
     }
 

@@ -181,9 +181,10 @@ impl Queue {
         self.jobs > 0 || set || self.schedules.as_ref().is_some_and(|all| !all.is_empty())
     }
 
-    /// Whether only totals are left of it.
+    /// Whether only totals are left of it. What a rate of a group has counted is not forgotten before it is past.
     pub fn has_only_totals(&self) -> bool {
-        !self.exists() && self.windows == 0
+        let paced = self.groups.as_ref().is_some_and(|groups| groups.paced > 0);
+        !self.exists() && self.windows == 0 && !paced
     }
 
     /// Bytes counted for the queue in addition to its jobs.
@@ -196,6 +197,11 @@ impl Queue {
 
     pub fn count(&self, state: JobState) -> u64 {
         self.counts[state as usize]
+    }
+
+    /// The group that is to be looked at next because of its rate, and when.
+    pub fn next_paced(&self) -> Option<(Millis, u32)> {
+        self.groups.as_ref()?.next_paced()
     }
 
     /// When the next pause of it or of a group ends by itself.

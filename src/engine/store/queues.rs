@@ -38,6 +38,8 @@ pub(super) struct Database {
     pub(super) schedules: [u64; 3],
     pub(super) schedules_held: u64,
     pub(super) groups: u64,
+    /// By how much paces of groups that have none can make `image_bytes` more.
+    pub(super) unpaced_image_bytes: u64,
     /// When work on the schedules of a queue is due, and on which.
     pub(super) schedule_wakes: BTreeSet<(Millis, QueueNo)>,
     /// Queues that lost their last job; some may have one again or be removed.
@@ -184,13 +186,15 @@ impl Store {
         None
     }
 
-    /// Sets the queue's next wake-up to what its wheels and pauses say. Slots are opened from `opening`
+    /// Sets the queue's next wake-up to what its wheels, its pauses and its groups say. Slots are opened from `opening`
     /// on at the earliest.
     pub fn rearm(&mut self, number: QueueNo, opening: Millis) {
         let queue = self.queue(number);
         let wheels = [&queue.delayed, &queue.leases, &queue.ends];
         let next = wheels.into_iter().filter_map(|wheel| wheel.next_wakeup(&self.timers));
-        let wake = next.chain(queue.next_pause_end()).min().unwrap_or(NEVER);
+        let paced = queue.next_paced().map(|(at, _)| at);
+        let next = next.chain(queue.next_pause_end()).chain(paced);
+        let wake = next.min().unwrap_or(NEVER);
         let wake = wake.min(queue.schedule_wake());
         let next = queue.delayed.next_opening(&self.timers);
         let opening = next.map_or(NEVER, |next| next.max(opening));
@@ -302,7 +306,10 @@ impl Store {
         database.existing -= u64::from(queue.exists());
         database.image_bytes -= queue.image_bytes;
         database.spare_bytes -= queue.spare_bytes;
-        database.groups -= queue.groups.as_ref().map_or(0, |groups| groups.len() as u64);
+        if let Some(groups) = &queue.groups {
+            database.groups -= groups.len() as u64;
+            database.unpaced_image_bytes -= groups.unpaced_image_bytes;
+        }
         self.leaving_bytes += queue.spare_bytes;
         for (all, own) in database.counts.iter_mut().zip(queue.counts) {
             *all -= own;

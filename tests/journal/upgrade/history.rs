@@ -4,7 +4,7 @@ use super::desk::{BEGIN, Desk, add, name, reserve};
 use delayd::calendar::Zones;
 use delayd::engine::Facts;
 use delayd::engine::model::fact::Fact;
-use delayd::engine::model::group::{GroupRetry, GroupSettings, Grouping};
+use delayd::engine::model::group::{GroupRate, GroupRetry, GroupSettings, Grouping};
 use delayd::engine::model::later::Later;
 use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
@@ -100,8 +100,10 @@ pub fn with_groups(desk: &mut Desk) {
     let queue = mail();
     desk.now = BEGIN;
     let set = |group, weight, max_leased: Option<u32>| {
-        let retry = max_leased.map(|_| GroupRetry::Block);
-        let changes = GroupSettings { weight: Some(weight), max_leased, retry, pause: Pause::None };
+        let (weight, retry) = (Some(weight), max_leased.map(|_| GroupRetry::Block));
+        // One that counts, and closes nothing.
+        let rate = Later(max_leased.map(|_| GroupRate { count: 1_000_000, span_ms: 1_000 }));
+        let changes = GroupSettings { weight, max_leased, retry, rate, pause: Pause::None };
         Request::Groups(Grouping::Configure { queue, group, changes })
     };
     let pause = |group, for_ms| Request::Groups(Grouping::Pause { queue, group, for_ms });
@@ -116,6 +118,7 @@ pub fn with_groups(desk: &mut Desk) {
         group_weight: Later(Some(7)),
         group_max_leased: Later(Some(8)),
         group_retry: Later(Some(GroupRetry::Pass)),
+        group_rate: Later(Some(GroupRate { count: 100, span_ms: 60_000 })),
         ..QueueSettings::default()
     };
     desk.ask(1, &Request::Configure { queue, changes: Box::new(changes) });

@@ -18,17 +18,17 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Every word of a fact, and of an image.
-const FACTS: [&str; 32] = [
+const FACTS: [&str; 33] = [
     "queue_bound", "queue_removed", "queue_forgotten", "policy_bound", "policy_forgotten",
     "flushed", "added", "due", "leased", "popped", "unleased", "unpopped", "acked", "nacked",
     "extended", "lease_over", "deleted", "expired", "dropped", "rescheduled", "window_over",
     "configured", "paused", "scheduled", "unscheduled", "occurred", "passed", "gave_way",
-    "schedule_paused", "schedule_moved", "ran", "group_set",
+    "schedule_paused", "schedule_moved", "ran", "group_set", "group_paced",
 ];
 /// ... and of a record that is no batch of facts.
 const RECORDS: [&str; 5] = ["blank", "cut", "members", "state", "vote"];
-const IMAGES: [&str; 11] = [
-    "begin", "policy", "queue", "queue_more", "group", "job", "window", "schedule",
+const IMAGES: [&str; 12] = [
+    "begin", "policy", "queue", "queue_more", "group", "group_paced", "job", "window", "schedule",
     "schedule_totals", "schedules", "end",
 ];
 

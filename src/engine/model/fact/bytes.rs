@@ -1,7 +1,7 @@
 //! Fields in the form of facts and images: little-endian, byte strings after a u32 length.
 
 use crate::engine::model::fact::{Destination, Image};
-use crate::engine::model::group::{GroupRetry, GroupSettings, OwnGroup};
+use crate::engine::model::group::{GroupRate, GroupRetry, GroupSettings, OwnGroup};
 use crate::engine::model::later::Later;
 use crate::engine::model::meta::{Meta, OwnMeta};
 use crate::engine::model::policy::{Backoff, Policy, Steps};
@@ -135,17 +135,24 @@ impl<S: Sink> Writer<'_, S> {
         self.optional(settings.due_enters.map(|side| side as u8), Self::u8);
         self.optional(settings.group_weight.0, Self::u32);
         self.optional(settings.group_max_leased.0, Self::u32);
-        self.optional(settings.group_retry.0.map(|retry| retry as u8), Self::u8)
+        self.optional(settings.group_retry.0.map(|retry| retry as u8), Self::u8);
+        self.optional(settings.group_rate.0, Self::rate)
     }
 
     /// As those of a queue.
     pub(in crate::engine) fn group_settings(&mut self, settings: GroupSettings) -> &mut Self {
-        let GroupSettings { weight, max_leased, retry, pause } = settings;
+        let GroupSettings { weight, max_leased, retry, rate, pause } = settings;
         let pause = Some(pause.number()).filter(|pause| *pause != 0);
-        let bits = [weight.is_some(), max_leased.is_some(), pause.is_some(), retry.is_some()];
-        self.u8(bits.into_iter().enumerate().map(|(bit, set)| u8::from(set) << bit).sum());
+        let (limits, retries) = ([weight.is_some(), max_leased.is_some()], retry.is_some());
+        let bits = limits.into_iter().chain([pause.is_some(), retries, rate.0.is_some()]);
+        self.u8(bits.enumerate().map(|(bit, set)| u8::from(set) << bit).sum());
         self.optional(weight, Self::u32).optional(max_leased, Self::u32);
-        self.optional(pause, Self::u64).optional(retry.map(|retry| retry as u8), Self::u8)
+        self.optional(pause, Self::u64).optional(retry.map(|retry| retry as u8), Self::u8);
+        self.optional(rate.0, Self::rate)
+    }
+
+    fn rate(&mut self, rate: GroupRate) -> &mut Self {
+        self.u32(rate.count).u32(rate.span_ms)
     }
 
     fn optional<T>(
@@ -363,6 +370,7 @@ impl<'a> FactReader<'a> {
             group_weight: Later(has(11).then(|| self.weight()).transpose()?),
             group_max_leased: Later(has(12).then(|| self.u32()).transpose()?),
             group_retry: Later(has(13).then(|| self.retry()).transpose()?),
+            group_rate: Later(has(14).then(|| self.rate()).transpose()?),
         };
         Ok(settings)
     }
@@ -374,13 +382,19 @@ impl<'a> FactReader<'a> {
         let max_leased = has(1).then(|| self.u32()).transpose()?;
         let pause = Pause::of_number(has(2).then(|| self.u64()).transpose()?.unwrap_or(0));
         let retry = has(3).then(|| self.retry()).transpose()?;
-        let holds = mask >> 4 == 0 && has(2) == (pause != Pause::None);
-        let settings = GroupSettings { weight, max_leased, retry, pause };
+        let rate = Later(has(4).then(|| self.rate()).transpose()?);
+        let holds = mask >> 5 == 0 && has(2) == (pause != Pause::None);
+        let settings = GroupSettings { weight, max_leased, retry, rate, pause };
         if holds { Ok(settings) } else { Err(self.malformed()) }
     }
 
     fn retry(&mut self) -> Result<GroupRetry, Malformed> {
         Ok(if self.flag()? { GroupRetry::Block } else { GroupRetry::Pass })
+    }
+
+    fn rate(&mut self) -> Result<GroupRate, Malformed> {
+        let rate = GroupRate { count: self.u32()?, span_ms: self.u32()? };
+        if rate.holds() { Ok(rate) } else { Err(self.malformed()) }
     }
 
     fn weight(&mut self) -> Result<u32, Malformed> {

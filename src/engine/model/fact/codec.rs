@@ -225,6 +225,7 @@ facts! {
     38 "schedule_moved" ScheduleMoved { queue, schedule, after, next }
     39 "ran" Ran { queue, schedule, at, due, policy, priority, left }
     42 "group_set" GroupSet { queue, group, settings }
+    43 "group_paced" GroupPaced { queue, group, gave }
 }
 
 impl<'a> Fact<'a> {
@@ -254,7 +255,9 @@ impl Fact<'_> {
     fn holds(&self) -> bool {
         match *self {
             Fact::Led { term, stall_from, stall_to, .. } => term > 0 && stall_from <= stall_to,
-            Fact::GroupSet { group, .. } => (1..=NAME_BYTES_MAX).contains(&group.len()),
+            Fact::GroupSet { group, .. } | Fact::GroupPaced { group, .. } => {
+                (1..=NAME_BYTES_MAX).contains(&group.len())
+            }
             _ => true,
         }
     }
@@ -264,7 +267,7 @@ impl Fact<'_> {
 mod tests {
     use super::*;
     use crate::engine::Facts;
-    use crate::engine::model::group::{GroupRetry, OwnGroup};
+    use crate::engine::model::group::{GroupRate, GroupRetry, OwnGroup};
     use crate::engine::model::later::Later;
     use crate::engine::model::meta::OwnMeta;
     use crate::engine::model::policy::{Backoff, Steps};
@@ -290,6 +293,7 @@ mod tests {
             group_weight: Later(Some(11)),
             group_max_leased: Later(Some(12)),
             group_retry: Later(Some(GroupRetry::Block)),
+            group_rate: Later(Some(GroupRate { count: 13, span_ms: 60_000 })),
         }
     }
 
@@ -372,6 +376,7 @@ mod tests {
                     weight: Some(7),
                     max_leased: Some(8),
                     retry: Some(GroupRetry::Block),
+                    rate: Later(Some(GroupRate::NONE)),
                     pause: Pause::Until(due),
                 },
             },
@@ -381,6 +386,7 @@ mod tests {
                 settings: GroupSettings::paused(Pause::Endless),
             },
             Fact::GroupSet { queue, group: b"acme", settings: GroupSettings::default() },
+            Fact::GroupPaced { queue, group: b"acme", gave: 1 << 60 },
             with_meta(Fact::Unpopped { queue, image }),
             Fact::Due { queue, place: i64::MAX, count: 1_000, left: false },
             Fact::Due { queue, place: i64::MIN, count: 1_000, left: true },

@@ -217,6 +217,14 @@ pub enum Fact<'a> {
     Configured { queue: QueueNo, settings: Box<QueueSettings> },
     /// The settings of a group from now on, all of them.
     GroupSet { queue: QueueNo, group: &'a [u8], settings: GroupSettings },
+    /// By its rate, a group gave at this instant last: a delivery that its rate had counted never left. Or the rate has
+    /// let the next one go since, and the group has no job and nothing set: 0, and the group is gone.
+    GroupPaced {
+        queue: QueueNo,
+        group: &'a [u8],
+        /// ns since the Unix epoch.
+        gave: u64,
+    },
     /// Which directions of the queue are closed from now on: it was paused or resumed, or a pause
     /// ended by itself.
     Paused {
@@ -403,6 +411,7 @@ impl<'a> Fact<'a> {
             | Fact::Due { queue, .. }
             | Fact::Configured { queue, .. }
             | Fact::GroupSet { queue, .. }
+            | Fact::GroupPaced { queue, .. }
             | Fact::Paused { queue, .. }
             | Fact::Purged { queue, .. }
             | Fact::Renamed { queue, .. }

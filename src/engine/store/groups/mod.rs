@@ -1,10 +1,11 @@
 //! The groups of a queue: their jobs by state, and what is set for them.
 //!
 //! A job knows the number of its group, which holds as long as the job is in memory. A group goes with its last job unless
-//! something is set for it, so nothing is left of a million that came once. When all jobs of a state are purged the groups
+//! something is set for it or its rate lets none go yet, so nothing is left of a million that came once. When all jobs of a state are purged the groups
 //! are not looked at: each notices the next time it is used that it has none there any more.
 
 mod purge;
+mod rate;
 mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use crate::engine::model::group::{GroupRetry, GroupSettings};
 use crate::engine::model::queue_settings::QueueSettings;
 use crate::engine::model::request::JobState;
 use crate::engine::store::Store;
+use crate::engine::store::groups::rate::{GroupPace, PaceTimer};
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::memory::allocated_bytes;
@@ -24,7 +26,7 @@ use crate::engine::store::snapshot::record;
 use crate::ids::QueueNo;
 use crate::limits::GROUP_WEIGHT_DEFAULT;
 use crate::pool::Pool;
-use crate::time::Millis;
+use crate::time::{Micros, Millis};
 
 /// Bytes counted for a group in addition to its name: the record, its place in the index, a lane.
 const GROUP_BYTES: usize = size_of::<GroupRecord>() + 11 + LANE_BYTES;
@@ -47,6 +49,12 @@ pub struct Groups {
     pub bytes: u64,
     /// When pauses end.
     ends: BTreeSet<(Millis, u32)>,
+    /// When to look at groups because of their rates.
+    paced_at: BTreeSet<PaceTimer>,
+    /// Groups with a pace.
+    pub paced: u64,
+    /// Bytes of the images of paces, were there one of each group that has none.
+    pub unpaced_image_bytes: u64,
     /// Closed groups with ready jobs.
     pub held: u64,
     /// The group to be asked next whether its tier is still right, if they are being asked.
@@ -67,6 +75,7 @@ struct GroupRecord {
     seen: u32,
     standing: Standing,
     settings: GroupSettings,
+    pace: Option<Box<GroupPace>>,
 }
 
 impl Groups {
@@ -81,6 +90,7 @@ impl Groups {
         let groups = &self.groups;
         self.by_name.insert(wide(hash), number, |number| wide(groups.get(number).hash));
         self.bytes += group_bytes(name);
+        self.unpaced_image_bytes += record::pace_bytes(name);
         number
     }
 
@@ -91,6 +101,7 @@ impl Groups {
         self.by_name.remove(wide(hash), number, |number| wide(groups.get(number).hash));
         self.groups.free(number);
         self.bytes -= group_bytes(&name);
+        self.unpaced_image_bytes -= record::pace_bytes(&name);
     }
 
     pub fn name(&self, number: u32) -> &[u8] {
@@ -252,13 +263,14 @@ impl Store {
         });
         let number = groups.make(hash, name);
         self.databases[db].groups += 1;
+        self.databases[db].unpaced_image_bytes += record::pace_bytes(name);
         self.bytes += group_bytes(name);
         self.recount_spare(queue);
         self.retier(queue, number);
         number
     }
 
-    /// Forgets a group of which nothing is left.
+    /// Forgets a group of which nothing is left; if only its pace is, when that is past.
     fn close_group(&mut self, queue: QueueNo, number: u32) {
         let (db, place) = place_of(queue);
         let queue_ref = self.databases[db].queues.get_mut(place).expect("the queue is bound");
@@ -267,12 +279,16 @@ impl Store {
         if group.jobs > 0 || !group.settings.is_empty() {
             return;
         }
-        let bytes = group_bytes(&group.name);
+        if group.pace.is_some() {
+            return self.arm_pace(queue, number);
+        }
+        let (bytes, image_bytes) = (group_bytes(&group.name), record::pace_bytes(&group.name));
         groups.forget(number);
         if groups.len() == 0 {
             queue_ref.groups = None;
         }
         self.databases[db].groups -= 1;
+        self.databases[db].unpaced_image_bytes -= image_bytes;
         self.bytes -= bytes;
         self.recount_spare(queue);
     }
@@ -283,7 +299,13 @@ impl Store {
     }
 
     /// Sets what is set for a group, all of it.
-    pub(super) fn set_group(&mut self, queue: QueueNo, name: &[u8], settings: GroupSettings) {
+    pub(super) fn set_group(
+        &mut self,
+        queue: QueueNo,
+        name: &[u8],
+        settings: GroupSettings,
+        now: Micros,
+    ) {
         let number = self.open_group(queue, name);
         let (mut before, mut after) = (0, 0);
         self.change_own(queue, |queue| {
@@ -308,7 +330,7 @@ impl Store {
         queue_ref.image_bytes = queue_ref.image_bytes + after - before;
         let database = &mut self.databases[db];
         database.image_bytes = database.image_bytes + after - before;
-        self.reset_group(queue, number);
+        self.reset_group(queue, number, now);
         self.close_group(queue, number);
         if let Some(end) = settings.pause.end() {
             self.wake_by(queue, end);

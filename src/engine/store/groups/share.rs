@@ -10,7 +10,7 @@ use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::lane::Standing;
 use crate::engine::store::ready::rota::{CLOSED, NO_GROUP, Tiers};
 use crate::ids::QueueNo;
-use crate::time::Millis;
+use crate::time::{Micros, Millis};
 
 /// Groups that are asked for their tier at once after a change that concerns all.
 const REVIEWED_AT_ONCE: usize = 4_096;
@@ -54,7 +54,9 @@ impl Queue {
         let (leased, max) = (groups.leased_of(group), u64::from(self.group_max_leased(group)));
         let begun_first = self.group_retry(group) == GroupRetry::Block;
         let begun = || leased + groups.begun(group).iter().sum::<u64>();
-        let closed = groups.settings(group).pause != Pause::None || max > 0 && leased >= max;
+        let GroupRecord { settings, pace, .. } = groups.groups.get(group);
+        let paced = pace.as_deref().is_some_and(|pace| pace.closed);
+        let closed = settings.pause != Pause::None || max > 0 && leased >= max || paced;
         Standing {
             tier: if closed { CLOSED } else { tier(leased, self.stint(group)) },
             begun_first,
@@ -66,9 +68,11 @@ impl Queue {
     pub fn group_state(&self, groups: &Groups, group: u32) -> GroupState {
         let Standing { tier, begun_only, .. } = self.standing_of(groups, group);
         let [_, ready] = groups.begun(group);
+        let (leased, max) = (groups.leased_of(group), u64::from(self.group_max_leased(group)));
         match groups.settings(group).pause {
-            Pause::None if tier == CLOSED => GroupState::Limit,
+            Pause::None if max > 0 && leased >= max => GroupState::Limit,
             Pause::None if begun_only && ready == 0 => GroupState::Retry,
+            Pause::None if tier == CLOSED => GroupState::Rate,
             Pause::None => GroupState::Open,
             Pause::Until(_) | Pause::Endless => GroupState::Paused,
         }
@@ -161,8 +165,9 @@ impl Store {
         queue_ref.ready.set_standing(chunks, group, is);
     }
 
-    /// The weight or the limit of a group is another: what it has given may be a whole stint now.
-    pub(super) fn reset_group(&mut self, queue: QueueNo, group: u32) {
+    /// The weight, a limit or the rate of a group is another: what it has given may be a whole stint now.
+    pub(super) fn reset_group(&mut self, queue: QueueNo, group: u32, now: Micros) {
+        self.repace(queue, group, now);
         self.retier(queue, group);
         let (queue_ref, _, _, chunks) = self.parts(queue);
         let stint = queue_ref.stint(group);
@@ -184,26 +189,26 @@ impl Store {
     }
 
     /// The tiers of all groups may be others from here on: those that wait move in their order.
-    pub(in crate::engine::store) fn begin_review(&mut self, queue: QueueNo) {
+    pub(in crate::engine::store) fn begin_review(&mut self, queue: QueueNo, now: Micros) {
         let (queue_ref, _, _, chunks) = self.parts(queue);
         let Some(groups) = &mut queue_ref.groups else { return };
         groups.review = Some(NO_GROUP);
         let waiting: Vec<u32> = queue_ref.ready.groups(chunks).take(REVIEWED_AT_ONCE).collect();
-        waiting.into_iter().for_each(|group| self.reset_group(queue, group));
-        self.review(queue, REVIEWED_AT_ONCE as u32);
+        waiting.into_iter().for_each(|group| self.reset_group(queue, group, now));
+        self.review(queue, REVIEWED_AT_ONCE as u32, now);
     }
 
     /// While groups are being asked for their tier: puts those in front into theirs, so that no limit is passed. False if
     /// there are too many for once.
-    pub fn review_front(&mut self, queue: QueueNo) -> bool {
+    pub fn review_front(&mut self, queue: QueueNo, now: Micros) -> bool {
         for _ in 0..REVIEWED_IN_FRONT {
             let of = self.queue(queue);
-            let Some(groups) = of.groups.as_ref().filter(|groups| groups.review.is_some()) else {
-                return true;
-            };
-            let Some(group) = of.ready.front_group(of.next_side(), &self.chunks) else {
-                return true;
-            };
+            let reviewed = of.groups.as_ref().is_none_or(|groups| groups.review.is_none());
+            let front = of.ready.front_group(of.next_side(), &self.chunks);
+            let Some(group) = front.filter(|_| !reviewed) else { return true };
+            self.repace(queue, group, now);
+            let of = self.queue(queue);
+            let groups = of.groups.as_ref().expect("it has groups");
             if of.standing_of(groups, group) == of.tiers(group).own {
                 return true;
             }
@@ -214,7 +219,7 @@ impl Store {
 
     /// Goes on to ask groups whether their tier is right, if something has changed for all of them: until that is done
     /// some may come later than they should, or be closed.
-    pub fn review(&mut self, queue: QueueNo, count: u32) {
+    pub fn review(&mut self, queue: QueueNo, count: u32, now: Micros) {
         let groups = self.queue(queue).groups.as_deref();
         let Some((from, end)) = groups.and_then(|groups| Some((groups.review?, groups.end())))
         else {
@@ -225,7 +230,7 @@ impl Store {
             let groups = self.queue(queue).groups.as_deref();
             let there = groups.and_then(|groups| groups.groups.find(number));
             if number == NO_GROUP || there.is_some_and(|group| !group.name.is_empty()) {
-                self.reset_group(queue, number);
+                self.reset_group(queue, number, now);
             }
         }
         if let Some(groups) = &mut self.queue_mut(queue).groups {

@@ -153,6 +153,7 @@ impl Loader {
             Image::Queue(image) => self.queue(*image),
             Image::QueueMore(image) => self.queue_more(*image),
             Image::Group { queue, name, settings } => self.group(queue, name, settings),
+            Image::GroupPaced { queue, name, gave } => self.group_pace(queue, name, gave),
             Image::Job(image) => self.job(image),
             Image::Window { queue, id, policy, end } => self.window(queue, id, policy, end),
             Image::Schedule { queue, schedule } => self.schedule(queue, *schedule),
@@ -226,9 +227,19 @@ impl Loader {
         let set = store.queue(queue).groups.as_ref().map_or(0, |groups| groups.set().len());
         when(!settings.is_empty() && set < GROUPS_SET_MAX)?;
         store.restoring(queue, |store| {
-            store.set_group(queue, name, settings);
+            store.set_group(queue, name, settings, Micros(0));
             Some(())
         })
+    }
+
+    fn group_pace(&mut self, queue: QueueNo, name: &[u8], gave: u64) -> Fits {
+        let store = &mut self.store;
+        store.bound_queue(queue)?;
+        when(gave > 0 && !store.has_pace(queue, name))?;
+        // It is at least as late as this; what opens later does so in the first sweep.
+        let now = store.queue(queue).used.start();
+        store.set_pace(queue, name, gave, now);
+        Some(())
     }
 
     fn schedule(&mut self, queue: QueueNo, schedule: Schedule) -> Fits {

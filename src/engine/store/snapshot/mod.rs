@@ -29,6 +29,9 @@ use record::ImageCounts;
 /// Jobs noted at once of the queue that is walked: what the id index gives in one look at a table.
 const PENDING: usize = TABLE_ENTRIES_MAX;
 
+/// Groups that are looked at for a pace in one step.
+const LOOKED_FOR_PACES: u32 = 64;
+
 /// Slab numbers per block of bits.
 const DONE_BLOCK: usize = 4096;
 
@@ -77,6 +80,8 @@ enum IndexScan {
     From(u64),
     /// All of the index; now its schedules, from this number on.
     Schedules(ScheduleNo),
+    /// The same of the paces of groups.
+    Paces(u32),
     Done,
 }
 
@@ -140,12 +145,37 @@ impl Bases {
         self.add_to_sum(from);
     }
 
-    /// Writes the image of the next schedule of a queue: where to go on.
-    fn walk_schedules(&mut self, queue: &mut Queue, from: ScheduleNo) -> IndexScan {
-        let next = queue.schedules.as_deref().and_then(|schedules| schedules.from(from).next());
-        let Some(number) = next.map(|schedule| schedule.number) else { return IndexScan::Done };
-        self.image_schedule(queue, number);
-        IndexScan::Schedules(ScheduleNo(number.0 + 1))
+    /// Writes the image of a group's pace, unless that is done, or it has none.
+    fn image_pace(&mut self, queue: &mut Queue, group: u32) -> bool {
+        let Some(groups) = queue.groups.as_deref_mut() else { return false };
+        let Some((name, gave)) = groups.image_pace(group, self.number) else { return false };
+        let from = self.output.len();
+        record::write_pace(&mut self.output, queue.number, name, gave);
+        self.add_to_sum(from);
+        true
+    }
+
+    /// Writes the image of the next schedule of a queue, then of the next pace: where to go on.
+    fn walk_rest(&mut self, queue: &mut Queue, scan: IndexScan) -> IndexScan {
+        match scan {
+            IndexScan::Schedules(from) => {
+                let schedules = queue.schedules.as_deref();
+                let next = schedules.and_then(|schedules| schedules.from(from).next());
+                let Some(number) = next.map(|schedule| schedule.number) else {
+                    return IndexScan::Paces(0);
+                };
+                self.image_schedule(queue, number);
+                IndexScan::Schedules(ScheduleNo(number.0 + 1))
+            }
+            IndexScan::Paces(from) => {
+                let end = queue.groups.as_deref().map_or(0, |groups| groups.end());
+                let mut looked = from..end.min(from.saturating_add(LOOKED_FOR_PACES));
+                let found = looked.find(|number| self.image_pace(queue, *number));
+                let next = found.map_or(looked.end, |number| number + 1);
+                if next < end { IndexScan::Paces(next) } else { IndexScan::Done }
+            }
+            IndexScan::From(_) | IndexScan::Done => IndexScan::Done,
+        }
     }
 
     /// From `from` on there is one image, or two that belong together.
@@ -224,6 +254,14 @@ impl Store {
                 if let Some((queue, schedule)) = fact.schedule() {
                     let queue = crate::engine::store::bound_in(&mut self.databases, queue);
                     self.bases.image_schedule(queue, schedule);
+                }
+                let group = match *fact {
+                    Fact::GroupPaced { group, .. } => self.find_group(queue, group),
+                    _ => at.index.map(|index| self.jobs.group(index)),
+                };
+                if let Some(group) = group {
+                    let queue = crate::engine::store::bound_in(&mut self.databases, queue);
+                    self.bases.image_pace(queue, group);
                 }
                 if let Some(index) = at.index {
                     self.image_job(queue, index);
@@ -318,8 +356,8 @@ impl Store {
                 let scan = self.bases.scan(&self.jobs, &queue, cursor);
                 self.bases.running().grave = Some((queue, scan));
             }
-            IndexScan::Schedules(from) => {
-                let scan = self.bases.walk_schedules(&mut queue, from);
+            IndexScan::Schedules(_) | IndexScan::Paces(_) => {
+                let scan = self.bases.walk_rest(&mut queue, scan);
                 self.bases.running().grave = Some((queue, scan));
             }
             _ => self.graveyard.put(queue),
@@ -360,8 +398,8 @@ impl Store {
                         let scan = self.bases.scan(&self.jobs, queue, cursor);
                         SnapshotWalk::Queues { db, place, at: Some((queue.born, scan)) }
                     }
-                    IndexScan::Schedules(from) => {
-                        let scan = self.bases.walk_schedules(queue, from);
+                    IndexScan::Schedules(_) | IndexScan::Paces(_) => {
+                        let scan = self.bases.walk_rest(queue, scan);
                         SnapshotWalk::Queues { db, place, at: Some((queue.born, scan)) }
                     }
                     _ => {
@@ -445,5 +483,10 @@ impl Store {
             ..record::ImageCounts::default()
         };
         record::frame_bytes(&self.leading, counts) + self.policy_image_bytes + queues
+    }
+
+    /// By how much more paces of groups that have none can make it. O(16).
+    pub fn unpaced_image_bytes(&self) -> u64 {
+        self.databases.iter().map(|database| database.unpaced_image_bytes).sum()
     }
 }

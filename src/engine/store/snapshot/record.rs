@@ -38,6 +38,7 @@ const SCHEDULES: u8 = 11;
 const WITH_META: u8 = 12;
 const WITH_GROUP: u8 = 13;
 const GROUP: u8 = 14;
+const GROUP_PACED: u8 = 15;
 
 // The stage of a job is in the low bits of its flags.
 const STAGES: u8 = 7;
@@ -94,6 +95,11 @@ pub fn group_bytes(name: &[u8], settings: GroupSettings) -> u64 {
     ByteCount::of(|out| write_group(out, QueueNo(0), name, settings))
 }
 
+/// Bytes of the image of a group's pace.
+pub fn pace_bytes(name: &[u8]) -> u64 {
+    ByteCount::of(|out| write_pace(out, QueueNo(0), name, 0))
+}
+
 pub fn schedule_bytes(schedule: &Schedule) -> u64 {
     ByteCount::of(|out| write_schedule(out, QueueNo(0), schedule))
 }
@@ -148,6 +154,11 @@ pub fn write_queue(out: &mut Vec<u8>, queue: &Queue) {
 /// The settings of a group.
 fn write_group(out: &mut impl Sink, queue: QueueNo, name: &[u8], settings: GroupSettings) {
     Writer(out).head(GROUP, queue).bytes(name).group_settings(settings);
+}
+
+/// When a group gave by its rate, ns.
+pub fn write_pace(out: &mut impl Sink, queue: QueueNo, name: &[u8], gave: u64) {
+    Writer(out).head(GROUP_PACED, queue).bytes(name).u64(gave);
 }
 
 fn write_more(out: &mut impl Sink, queue: &Queue) {
@@ -268,6 +279,12 @@ pub enum Image<'a> {
         name: &'a [u8],
         settings: GroupSettings,
     },
+    /// When a group gave by its rate, ns.
+    GroupPaced {
+        queue: QueueNo,
+        name: &'a [u8],
+        gave: u64,
+    },
     /// The previous queue's data other than its jobs, if it does not have its initial values.
     QueueMore(Box<QueueMore>),
     Job(JobImage<'a>),
@@ -373,6 +390,9 @@ impl<'a> Image<'a> {
             GROUP => {
                 let (queue, name, settings) = (QueueNo(r.u32()?), r.group()?, r.group_settings()?);
                 Image::Group { queue, name, settings }
+            }
+            GROUP_PACED => {
+                Image::GroupPaced { queue: QueueNo(r.u32()?), name: r.group()?, gave: r.u64()? }
             }
             JOB => Image::Job(read_job(r)?),
             WINDOW => {

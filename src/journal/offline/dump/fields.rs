@@ -127,6 +127,7 @@ impl<'a> DumpFields<'a> {
             Fact::GroupSet { queue, group, settings } => {
                 self.queue(queue).group_settings(group, settings)
             }
+            Fact::GroupPaced { queue, group, gave } => self.queue(queue).group_pace(group, gave),
             Fact::Paused { queue, pauses } => self.queue(queue).pauses(pauses),
             Fact::At { .. } | Fact::StallOver => self,
             Fact::Led { term, node, stall_from, stall_to, level } => {
@@ -160,6 +161,9 @@ impl<'a> DumpFields<'a> {
             }
             Image::Group { queue, name, settings } => {
                 self.text("image", "group").queue(queue).group_settings(name, settings)
+            }
+            Image::GroupPaced { queue, name, gave } => {
+                self.text("image", "group_paced").queue(queue).group_pace(name, gave)
             }
             Image::Job(ref image) => self.text("image", "job").job_image(image),
             Image::Window { queue, id, policy, end } => {
@@ -218,6 +222,10 @@ impl<'a> DumpFields<'a> {
         self.put("group", FieldValue::Owned(name.into()));
         self.settings(&settings.into());
         self.put("paused", settings.pause)
+    }
+
+    fn group_pace(&mut self, name: &[u8], gave: u64) -> &mut Self {
+        self.put("group", FieldValue::Owned(name.into())).put("gave_ns", FieldValue::digits(gave))
     }
 
     fn pauses(&mut self, pauses: Pauses) -> &mut Self {
