@@ -12,12 +12,19 @@ use rand::{Rng, SeedableRng, rngs::SmallRng};
 use crate::engine::bench::*;
 use crate::engine::groups::{asked, done, groups, of, popped, said, with};
 
-/// As client 1: what is answered.
-fn say(bench: &mut Bench, line: &'static str) -> String {
+/// What a command asks for.
+pub fn command(line: &'static str) -> Request<'static> {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let spec = table::resolve(&words).expect("a command");
-    let Ok(Action::Engine(request)) = command::parse(spec, &words, Db(0)) else { panic!("{line}") };
-    asked(bench, request)
+    let Ok(Action::Engine(request)) = command::parse(spec, words.leak(), Db(0)) else {
+        panic!("{line}")
+    };
+    request
+}
+
+/// As client 1: what is answered.
+fn say(bench: &mut Bench, line: &'static str) -> String {
+    asked(bench, command(line))
 }
 
 /// A queue with these jobs, each group of which may give so many.
@@ -362,4 +369,19 @@ fn no_group_gives_more_in_any_span_than_its_rate() {
             }
         }
     }
+}
+
+#[test]
+fn a_digest_tells_what_a_rate_has_counted() {
+    let digests = [false, true].map(|delivered| {
+        let mut bench = rated(TEN_SECONDS, "a1");
+        if delivered {
+            // It is back where it was: only that its rate has counted it once is left of it.
+            bench.ask(5, pop(Q, Wait::No));
+            bench.unsent(5);
+        }
+        assert_eq!((bench.stats("q").ready, bench.stats("q").totals.delivered), (1, 0));
+        bench.engine.digest()
+    });
+    assert_ne!(digests[0], digests[1]);
 }

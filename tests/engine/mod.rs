@@ -5,6 +5,7 @@ mod bench;
 mod closed_groups;
 mod follow;
 mod forecast;
+mod group_jobs;
 mod group_rates;
 mod groups;
 mod herds;

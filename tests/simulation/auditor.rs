@@ -523,7 +523,7 @@ impl<'c> Check<'c> {
         let happens = happens.chain(self.agenda_wakes().filter(|_| !short));
         // Those of the past may have been looked at: no fact says so.
         let paced = model.queues.values().filter_map(ModelQueue::next_paced);
-        let happens = happens.chain(paced.filter(|at| !short && (!more || *at > now.0)));
+        let happens = happens.chain(paced.filter(|at| !short && *at > now.0));
         let next = happens.chain(deadlines).min();
         if let Some(next) = next {
             let wakeup = self.engine.next_wakeup().expect("something is to happen");

@@ -72,7 +72,11 @@ impl<'c> Check<'c> {
         if self.refused_by_journal() {
             return;
         }
-        request.for_each_queue(|queue| self.open_paced((queue.db.0, keep(queue.name))));
+        // Who is refused may not have looked at them.
+        let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
+        if !matches!(said, Some(Said::Error(_))) {
+            request.for_each_queue(|queue| self.open_paced((queue.db.0, keep(queue.name))));
+        }
         match *request {
             Request::Add(ref add) => {
                 let job_key = key(add.queue);
@@ -200,7 +204,7 @@ impl<'c> Check<'c> {
                 let queue = self.model().queues.get(&key(queue));
                 let seen =
                     queue.map_or(Vec::new(), |queue| peeked(queue, state, count as usize, newest));
-                self.reply = Some(Said::Peeked(seen));
+                self.reply = self.said_unsure(request).or(Some(Said::Peeked(seen)));
             }
             Request::Remove { db, queues } => {
                 let mut removed = 0;

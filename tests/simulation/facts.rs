@@ -1,15 +1,16 @@
 //! Each fact: whether it is allowed, and the model after it.
 
 use delayd::engine::model::fact::{Destination, Fact, FactId};
+use delayd::engine::model::group::Grouping;
 use delayd::engine::model::policy::Policy;
 use delayd::engine::model::reply::Reason;
-use delayd::engine::model::request::JobState;
+use delayd::engine::model::request::{JobState, Request};
 use delayd::engine::model::token;
 use delayd::ids::QueueNo;
 use delayd::limits::TOTALS_SHARE;
 use delayd::time::Millis;
 
-use crate::simulation::auditor::Check;
+use crate::simulation::auditor::{Check, Input};
 use crate::simulation::model::{ModelJob, QueueKey};
 use crate::simulation::trace::{Job, Kept, Said, keep};
 
@@ -45,8 +46,12 @@ impl Check<'_> {
                     | Fact::GroupPaced { .. }
             );
         let key = fact.queue().and_then(|queue| self.model().numbers.get(&queue.0).copied());
-        if let Some(key) = key.filter(|_| !before) {
-            self.open_paced(key);
+        match key {
+            Some(key) if !before => self.open_paced(key),
+            Some(key) if !matches!(fact, Fact::Paused { .. } | Fact::GroupSet { .. }) => {
+                self.note_unsure(key);
+            }
+            _ => {}
         }
         if self.extended_by_stall(fact) {
             return;
@@ -189,6 +194,11 @@ impl Check<'_> {
         }
     }
 
+    fn purges_group(&self) -> bool {
+        let Input::Request { request, .. } = self.step.input else { return false };
+        matches!(request, Request::Groups(Grouping::Purge { .. }))
+    }
+
     /// A fact that only a request (or a lost reply) can make.
     fn request_fact(&mut self, fact: &Fact<'_>) {
         self.decide_once();
@@ -233,6 +243,9 @@ impl Check<'_> {
                 self.auditor.note("unpopped");
             }
             Fact::Redriven { .. } => self.redriven(fact),
+            Fact::Deleted { queue, id } if self.purges_group() => {
+                self.purged_of_group(queue, keep(id));
+            }
             Fact::Unleased { queue, id } => {
                 let (key, id) = (self.key(queue), keep(id));
                 self.expect_back();

@@ -92,7 +92,12 @@ impl Check<'_> {
         let queue = self.model().queue(key);
         let front = queue.next_side();
         assert!(!queue.is_shared() || side.is_none_or(|side| side == front), "from the back");
-        let next = queue.next_ready(side.unwrap_or(front));
+        let mut next = queue.next_ready(side.unwrap_or(front));
+        if next != Some(id) && queue.sharing.is_unsure {
+            queue.open_paced(now);
+            queue.learn(id);
+            next = queue.next_ready(side.unwrap_or(front));
+        }
         let (ready, sharing) = (&queue.ready, &queue.sharing);
         assert_eq!(Some(id), next, "the next from {side:?} in {ready:?}, shared as {sharing:?}");
         queue.policies.deliver(now_us, id, queue.leased.len());

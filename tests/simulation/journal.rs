@@ -3,7 +3,8 @@
 
 use delayd::engine::journal_room::{Flow, Room, SIZES};
 use delayd::engine::model::fact::{Fact, Facts};
-use delayd::engine::model::request::{Redrive, Request, Which};
+use delayd::engine::model::group::Grouping;
+use delayd::engine::model::request::{Request, Which};
 use delayd::engine::model::schedule::Scheduling;
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
@@ -146,6 +147,7 @@ fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
             matches!(fact, Fact::QueueBound { .. } | Fact::Configured { .. })
         }
         Request::Groups(of) if of.only_reads() => false,
+        Request::Groups(Grouping::Purge { .. }) => matches!(fact, Fact::Deleted { .. }),
         Request::Groups(_) => matches!(fact, Fact::QueueBound { .. } | Fact::GroupSet { .. }),
         Request::Remove { .. } => matches!(fact, Fact::QueueRemoved { .. }),
         Request::Flush { .. } => matches!(fact, Fact::Flushed { .. }),
@@ -170,6 +172,7 @@ fn ends_jobs(request: &Request<'static>) -> bool {
             | Request::Delete { .. }
             | Request::Cancel { .. }
             | Request::Purge { .. }
+            | Request::Groups(Grouping::Purge { .. })
             | Request::DeleteEqual { .. }
             | Request::Remove { .. }
             | Request::Flush { .. }
@@ -178,8 +181,13 @@ fn ends_jobs(request: &Request<'static>) -> bool {
 }
 
 fn takes(request: &Request<'static>) -> bool {
-    let redrive = matches!(request, Request::Redrive(Redrive { which: Which::Oldest(_), .. }));
-    redrive || crate::simulation::decide::taking(request).is_some()
+    let which = match request {
+        Request::Redrive(redrive) => Some(redrive.which),
+        _ => None,
+    };
+    let redrive = which.is_some_and(|which| !matches!(which, Which::Ids(_)));
+    let purge = matches!(request, Request::Groups(Grouping::Purge { .. }));
+    redrive || purge || crate::simulation::decide::taking(request).is_some()
 }
 
 impl Check<'_> {

@@ -239,6 +239,9 @@ impl Check<'_> {
             listed.map(|id| (id, queue.jobs[id].body)).collect::<Vec<_>>()
         };
         let of = |name: QueueName<'static>| (name.db.0, name.name);
+        if let Some(said) = self.said_unsure(request) {
+            return self.reply = Some(said);
+        }
         let said = match *request {
             Request::Range { queue: name, start, stop } => {
                 let jobs = queue(self, of(name));
@@ -283,6 +286,27 @@ impl Check<'_> {
         };
         self.reply = Some(said);
         self.auditor.note("looked at");
+    }
+
+    /// What is answered, if nobody can tell whose turn it is.
+    pub fn said_unsure(&mut self, request: &Request<'static>) -> Option<Said> {
+        let Input::Request { client, .. } = self.step.input else { return None };
+        let mut unsure = false;
+        request.for_each_queue(|queue| {
+            let queue = self.auditor.model.queues.get(&(queue.db.0, queue.name));
+            unsure |= queue.is_some_and(|queue| queue.sharing.is_unsure);
+        });
+        if let (true, Request::DeleteEqual { queue, body, .. }) = (unsure, request) {
+            let key = (queue.db.0, queue.name);
+            for fact in self.step.facts.iter().map(|fact| fact.expect("readable")) {
+                let Fact::Deleted { id, .. } = fact else { continue };
+                let id = keep(id);
+                assert_eq!(self.model().job(key, id).map(|job| job.body), Some(*body));
+                assert!(self.delete(key, id));
+            }
+        }
+        let said = self.step.replies.iter().find(|(to, _)| *to == client);
+        said.filter(|_| unsure).map(|(_, said)| said.clone())
     }
 
     /// The bytes of facts without room for which a removal by body is refused.

@@ -83,6 +83,8 @@ fn random_runs_are_as_specified() {
         "held by a closed group",
         "ahead of jobs that have not begun",
         "groups listed",
+        "purged of a group",
+        "redriven in a group",
         "taken from a group",
         "behind a stint",
         "refused from the back",

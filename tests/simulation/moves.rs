@@ -1,6 +1,7 @@
 //! What moves or removes many jobs at once: REDRIVE, PURGE, RENAME.
 
 use delayd::engine::model::fact::Fact;
+use delayd::engine::model::group::Grouping;
 use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{JobState, Redrive, Request, Which};
 use delayd::ids::{ClientId, QueueNo};
@@ -10,7 +11,7 @@ use crate::simulation::auditor::{Check, Input};
 use crate::simulation::model::{ModelJob, QueueKey, Unsent};
 use crate::simulation::trace::{Kept, Said, keep};
 
-/// A REDRIVE that a client has begun.
+/// A REDRIVE, or a PURGE of a group, that a client has begun.
 #[derive(Clone, Copy)]
 pub struct RedriveRun {
     begun: Micros,
@@ -50,6 +51,15 @@ impl Check<'_> {
                 assert!(older.is_none_or(|older| died < older), "the oldest dead come first");
                 assert!(died < serial, "{id:?} died later");
             }
+            Which::InGroup { group, .. } => {
+                assert_eq!(job.group, group, "{id:?} is of another group");
+                let mut dead = self.model().queue(key).jobs.values().filter_map(|of| {
+                    of.death.filter(|_| of.group == group && of.state == JobState::Dead)
+                });
+                assert!(dead.all(|(_, _, other)| died < other), "the oldest dead come first");
+                assert!(died < serial, "{id:?} died later");
+                self.auditor.note("redriven in a group");
+            }
         }
         if begun == self.step.now {
             self.place_new(key, ready, due, redrive.when, absolute);
@@ -77,8 +87,45 @@ impl Check<'_> {
         self.auditor.note("redriven");
     }
 
+    /// A job of a group is removed.
+    pub fn purged_of_group(&mut self, queue: QueueNo, id: Kept) {
+        let Input::Request { client, request, .. } = self.step.input else { unreachable!() };
+        let Request::Groups(Grouping::Purge { queue: name, group, states }) = *request else {
+            unreachable!("called for such a request")
+        };
+        let key = (name.db.0, name.name);
+        assert_eq!(self.model().numbers.get(&queue.0), Some(&key), "of the queue that is named");
+        let run = self.auditor.redrives.get_mut(&client).expect("it was begun");
+        run.moved += 1;
+        let now = self.now().0;
+        let queue = self.model().queue(key);
+        let job = queue.take(id).expect("a job that is removed is there");
+        assert!(job.group == group && states[job.state as usize], "{job:?} is not of those");
+        queue.totals.deleted += 1;
+        queue.used = now;
+        self.auditor.note("purged of a group");
+    }
+
+    /// The reply to a PURGE of a group.
+    fn end_group_purge(&mut self, client: ClientId, of: &Grouping<'static>, said: &Said) {
+        let Grouping::Purge { queue, group, states } = *of else { return };
+        let Some(run) = self.auditor.redrives.remove(&client) else { return };
+        if matches!(said, Said::Error(_)) {
+            return;
+        }
+        self.reply = Some(Said::Integer(run.moved));
+        let queue = self.auditor.model.queues.get(&(queue.db.0, queue.name));
+        let jobs = queue.into_iter().flat_map(|queue| queue.jobs.values());
+        let mut left = jobs.filter(|job| job.group == group && states[job.state as usize]);
+        let left = left.find(|job| job.birth < run.serial);
+        assert!(left.is_none() || self.auditor.journal.is_short(), "{left:?} was left");
+    }
+
     /// The reply to a REDRIVE.
     pub fn end_redrive(&mut self, client: ClientId, request: &Request<'static>, said: &Said) {
+        if let Request::Groups(of) = request {
+            return self.end_group_purge(client, of, said);
+        }
         let Request::Redrive(redrive) = request else { return };
         let Some(RedriveRun { serial, moved, .. }) = self.auditor.redrives.remove(&client) else {
             return;
@@ -93,7 +140,17 @@ impl Check<'_> {
             Which::Ids(ids) => ids
                 .iter()
                 .any(|id| queue.jobs.get(id).is_some_and(|job| job.state == JobState::Dead)),
-            Which::Oldest(Some(count)) if moved == i64::from(count) => false,
+            Which::Oldest(Some(count)) | Which::InGroup { count: Some(count), .. }
+                if moved == i64::from(count) =>
+            {
+                false
+            }
+            Which::InGroup { group, .. } => {
+                let died = |job: &ModelJob| job.death.is_some_and(|(_, _, died)| died < serial);
+                let dead = |job: &ModelJob| job.state == JobState::Dead && job.group == group;
+                let own = queue.birth < serial;
+                own && queue.jobs.values().any(|job| dead(job) && died(job))
+            }
             Which::Oldest(_) => {
                 // A queue bound anew in between is another.
                 let own = queue.birth < serial;

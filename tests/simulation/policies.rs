@@ -279,8 +279,15 @@ impl Check<'_> {
         let (now, step, us) = (self.now().0, self.auditor.steps, self.step.now);
         let queue = self.model().queue(key);
         queue.pushed |= queue.policies.settings.due_enters != settings.due_enters;
+        let of_groups = |of: &QueueSettings| {
+            let shares = (of.group_weight, of.group_max_leased);
+            (shares, of.group_retry, of.group_rate)
+        };
+        let same = of_groups(&queue.policies.settings) == of_groups(settings);
         queue.policies.set(settings.clone(), step);
-        queue.review(us);
+        if !same {
+            queue.review(us);
+        }
         queue.used = now;
     }
 

@@ -1,11 +1,13 @@
 //! The rates of groups: when one is closed by them, opens, and is forgotten.
 
+use delayd::engine::Engine;
+use delayd::engine::journal_room::SIZES;
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::group::GroupRate;
 use delayd::ids::QueueNo;
 use delayd::time::{Micros, Millis};
 
-use crate::simulation::auditor::Check;
+use crate::simulation::auditor::{Check, Input};
 use crate::simulation::model::{ModelQueue, QueueKey};
 use crate::simulation::trace::{Kept, keep};
 
@@ -109,6 +111,12 @@ impl ModelQueue {
         due.len()
     }
 
+    /// Whether a group could be open by now that is taken for closed.
+    pub fn may_have_opened(&self, now: Millis) -> bool {
+        let closed = self.sharing.paces.iter().filter(|(_, pace)| pace.closed);
+        closed.into_iter().any(|(group, _)| self.opens_at(group) <= now)
+    }
+
     /// Whether nothing but what its rate has counted is left of a group.
     fn is_only_paced(&self, group: Kept) -> bool {
         !self.sharing.set.contains_key(group) && self.jobs.values().all(|job| job.group != group)
@@ -138,15 +146,38 @@ impl ModelQueue {
 }
 
 impl Check<'_> {
-    /// Before anything else happens in a queue groups open whose time has come. In a transaction it does not.
+    /// Before anything else happens in a queue groups open whose time has come. In a transaction it does not, and where
+    /// room is short nobody knows.
     pub fn open_paced(&mut self, key: QueueKey) {
-        if self.in_transaction() || self.auditor.journal.is_short() {
-            return;
+        if self.in_transaction() || self.time_passes() != Some(true) {
+            return self.note_unsure(key);
         }
         let now = self.now();
         if let Some(queue) = self.auditor.model.queues.get_mut(&key) {
             let opened = queue.open_paced(now);
             (0..opened).for_each(|_| self.auditor.note("opened by its rate"));
+        }
+    }
+
+    /// Something comes in, and groups may have opened before.
+    pub fn note_unsure(&mut self, key: QueueKey) {
+        let (now, never) = (self.now(), self.time_passes() == Some(false));
+        if let Some(queue) = self.auditor.model.queues.get_mut(&key).filter(|_| !never) {
+            queue.sharing.is_unsure |= queue.may_have_opened(now);
+        }
+    }
+
+    /// Whether there was room for time to pass; none if that depends on what came before in the step.
+    pub fn time_passes(&self) -> Option<bool> {
+        let promised = match self.step.input {
+            Input::Request { request, .. } => Engine::facts_bytes_max(request),
+            _ => 0,
+        };
+        let left = self.room_before.0;
+        match left {
+            _ if left < SIZES.advancing => Some(false),
+            _ if left - SIZES.advancing >= promised.saturating_add(4_096) => Some(true),
+            _ => None,
         }
     }
 

@@ -337,7 +337,8 @@ impl Workload {
 
     fn groups(&mut self) -> Request<'static> {
         let (queue, group) = (self.queue(), self.group().unwrap_or(b"other"));
-        Request::Groups(match self.pick(9) {
+        Request::Groups(match self.pick(10) {
+            9 => Grouping::Purge { queue, group, states: self.rng.random() },
             0 => {
                 let (pattern, order, after) = (None, GroupOrder::Name, None);
                 let (count, closed) = ([1, 2, 1_000][self.pick(3)], self.one_in(3));
@@ -536,7 +537,11 @@ impl Workload {
             Op::Redrive => {
                 let (queue, first) = self.some_id(held);
                 let ids = [first, self.id(), self.id()];
-                let which = match self.pick(4) {
+                let which = match self.pick(5) {
+                    4 => {
+                        let count = self.one_in(2).then(|| [1, 2, 10_000][self.pick(3)]);
+                        Which::InGroup { group: self.group().unwrap_or(b"other"), count }
+                    }
                     0 => Which::Ids(keep_list(&ids[..1 + self.pick(3)])),
                     1 => Which::Oldest(Some([1, 2, 10_000][self.pick(3)])),
                     _ => Which::Oldest(None),

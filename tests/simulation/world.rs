@@ -6,8 +6,9 @@ use delayd::command::show::render::render;
 use delayd::engine::decide::transaction::{Needs, TransactionBegun, WholeTransaction};
 use delayd::engine::journal_room::Flow;
 use delayd::engine::model::fact::Fact;
+use delayd::engine::model::group::Grouping;
 use delayd::engine::model::reply::{Outbox, Reply};
-use delayd::engine::model::request::{QueueName, Request, Scan};
+use delayd::engine::model::request::{QueueName, Request, Scan, Which};
 use delayd::engine::model::schedule::Scheduling;
 use delayd::engine::model::walk::Cursor;
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
@@ -449,6 +450,14 @@ impl World {
                 ("transaction refused: memory", self.workload.options.memory_bytes_max > 0)
             }
             Error::Misconf(_) => ("transaction refused: journal", *flow != Flow::default()),
+            Error::InSlices { .. } => {
+                let in_slices = |request: &Request<'_>| match request {
+                    Request::Redrive(of) => matches!(of.which, Which::InGroup { .. }),
+                    Request::Groups(of) => matches!(of, Grouping::Purge { .. }),
+                    _ => false,
+                };
+                ("transaction refused: slices", requests.iter().any(in_slices))
+            }
             error => panic!("{error} for {requests:?}"),
         };
         assert!(right, "{error} for {requests:?}");

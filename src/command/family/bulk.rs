@@ -1,11 +1,12 @@
 //! All jobs of a queue at once, or many of them.
 
-use crate::command::family::produce::QUEUE;
+use crate::command::family::produce::{GROUP, QUEUE};
 use crate::command::family::queue::{STATES, state_of};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
+use crate::engine::model::group::Grouping;
 use crate::engine::model::request::Purge;
 use crate::engine::model::request::{Redrive, Request, When, Which};
 use crate::error::Error;
@@ -44,7 +45,12 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     .parse(parse_forecast),
     row("delay.purge", "Removes all jobs of a queue in the given states", CommandSpec::BASE)
         .complexity("O(1); memory is freed in slices afterwards and counts until then")
-        .arguments(&[QUEUE, Argument::one_of("state", STATES).optional().multiple()])
+        .arguments(&[
+            QUEUE,
+            Argument::one_of("state", STATES).optional().multiple(),
+            GROUP.about("Only jobs of this group, and no windows. They are looked for among all of the queue, O(N), in slices: it \
+                         is atomic for each job, removes those that were there when it came, and is not allowed in a transaction."),
+        ])
         .flags(&[Flag::Write])
         .keys(KEY)
         .access(Access::Delete)
@@ -84,6 +90,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 ],
             )
             .optional(),
+            GROUP.about("Only jobs of this group, which are looked for among all dead ones of the queue. Not with IDS, and not in a \
+                         transaction."),
             Argument::option("IN", "when", ArgumentKind::When)
                 .about("When they fall due, counted from the receipt of the command. Default now."),
             Argument::word("keep-attempts", "KEEP-ATTEMPTS").optional().about(
@@ -124,8 +132,10 @@ fn parse_redrive<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         when: When::In(0),
         keep_attempts: false,
     };
+    let mut group = None;
     while let Some(option) = args.option()? {
         match option {
+            "GROUP" => group = Some(args.group()?),
             "COUNT" => redrive.which = Which::Oldest(Some(args.count("count")?)),
             "IDS" => redrive.which = Which::Ids(args.counted_ids()?),
             "IN" => redrive.when = args.when()?,
@@ -133,18 +143,30 @@ fn parse_redrive<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             _ => return Err(args.unknown_option()),
         }
     }
+    redrive.which = match (group, redrive.which) {
+        (None, which) => which,
+        (Some(group), Which::Oldest(count)) => Which::InGroup { group, count },
+        _ => return Err(Error::text("ERR syntax error: GROUP and IDS exclude each other")),
+    };
     Ok(Action::Engine(Request::Redrive(redrive)))
 }
 
 fn parse_purge<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
-    let mut purge = Purge { states: [false; 4], windows: false };
+    let (mut purge, mut group) = (Purge { states: [false; 4], windows: false }, None);
     while let Some(option) = args.option()? {
+        if option == "GROUP" {
+            group = Some(args.group()?);
+            continue;
+        }
         let state = state_of(option).ok_or_else(|| args.unknown_option())?;
         purge.states[state as usize] = true;
     }
     if purge.states == [false; 4] {
         purge = Purge::DEFAULT;
     }
-    Ok(Action::Engine(Request::Purge { queue, purge }))
+    Ok(Action::Engine(match group {
+        Some(group) => Request::Groups(Grouping::Purge { queue, group, states: purge.states }),
+        None => Request::Purge { queue, purge },
+    }))
 }

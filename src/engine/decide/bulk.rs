@@ -1,6 +1,6 @@
 //! What is done to many jobs at once: PURGE and REDRIVE.
 //!
-//! PURGE takes all jobs of a queue that are in some states at once. REDRIVE gives dead jobs another chance: each
+//! PURGE takes all jobs of a queue that are in some states at once, and those of one group one by one. REDRIVE gives dead jobs another chance: each
 //! job is one fact, so a million of them are done in slices over turns, and what was moved stays moved when the client
 //! goes away or the journal has no room in between.
 
@@ -9,14 +9,15 @@ use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{JobState, Purge, QueueName, Redrive, Side, When, Which};
 use crate::engine::model::turn::Outcome;
-use crate::engine::step::slice::{Redriven, Unfinished};
+use crate::engine::step::slice::{GroupPurge, Redriven, Unfinished};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Located;
-use crate::engine::store::jobs::JobStage;
+use crate::engine::store::jobs::{JobIndex, JobStage};
 use crate::error::Misconf;
 use crate::ids::{ClientId, QueueNo};
-use crate::limits::{PURGES_MAX, REDRIVEN_PER_TURN};
+use crate::limits::{LOOKED_FOR_GROUP_PER_TURN, PURGES_MAX, REDRIVEN_PER_TURN};
 use crate::time::Millis;
+use smallvec::SmallVec;
 
 impl Step<'_, '_> {
     pub fn redrive(&mut self, redrive: &Redrive<'_>) -> Outcome {
@@ -43,10 +44,10 @@ impl Step<'_, '_> {
         };
         match redrive.which {
             Which::Ids(ids) => self.redrive_ids(redrive, queue, due, ids),
-            Which::Oldest(count) => {
+            Which::Oldest(count) | Which::InGroup { count, .. } => {
                 let of_queue = self.store.queue(queue);
                 let (born, before) = (of_queue.born, of_queue.sequence);
-                let fresh = Redriven { queue, born, before, due, moved: 0 };
+                let fresh = Redriven { queue, born, before, due, moved: 0, passed: None };
                 let count = count.map_or(u64::MAX, u64::from);
                 self.redrive_oldest(redrive, begun.unwrap_or(fresh), count)
             }
@@ -78,14 +79,22 @@ impl Step<'_, '_> {
         mut progress: Redriven,
         count: u64,
     ) -> Outcome {
-        let mut steps = 0;
+        let (mut steps, mut looked) = (0, 0);
         while progress.moved < count {
-            let Some(index) = self.store.oldest_dead(progress.queue) else { break };
-            if self.store.jobs().get(index).order >= progress.before {
+            let oldest = match redrive.which {
+                Which::InGroup { group, .. } => {
+                    self.oldest_dead_of(group, &mut progress, &mut looked)
+                }
+                _ => self.store.oldest_dead(progress.queue),
+            };
+            let is_looking = looked == LOOKED_FOR_GROUP_PER_TURN;
+            let older = |index: &JobIndex| self.store.jobs().get(*index).order < progress.before;
+            let oldest = oldest.filter(older);
+            if oldest.is_none() && !is_looking {
                 break;
             }
             // A transaction cannot be interrupted; what it may move is bounded before.
-            if self.alone && steps == REDRIVEN_PER_TURN {
+            if is_looking || self.alone && steps == REDRIVEN_PER_TURN {
                 self.live.unfinished.insert(self.client, Unfinished::Redrive(progress));
                 return Outcome::Again;
             }
@@ -93,11 +102,33 @@ impl Step<'_, '_> {
             if steps > 0 && !self.live.room.lets_spend(SIZES.redriven) {
                 break;
             }
+            let Some(index) = oldest else { break };
             let (id, at) = (self.store.id_of(index), self.store.located(index));
             self.redrive_job(redrive, progress.queue, &id, at, progress.due);
             (steps, progress.moved) = (steps + 1, progress.moved + 1);
         }
         self.reply(Reply::Integer(progress.moved as i64))
+    }
+
+    /// The next dead job of a group; none if there is none, or a turn has looked at enough of others.
+    fn oldest_dead_of(
+        &self,
+        group: &[u8],
+        progress: &mut Redriven,
+        looked: &mut usize,
+    ) -> Option<JobIndex> {
+        let store = &*self.store;
+        let number = self.there_in(progress.queue, group, JobState::Dead)?;
+        let mut next = store.dead_behind(progress.queue, progress.passed);
+        while let Some((index, place)) = next.filter(|_| *looked < LOOKED_FOR_GROUP_PER_TURN) {
+            if store.jobs().group(index) == number {
+                return Some(index);
+            }
+            let order = store.jobs().get(index).order;
+            (progress.passed, *looked) = (Some((index, order)), *looked + 1);
+            next = store.chunks().next(place).filter(|_| order < progress.before);
+        }
+        None
     }
 
     fn redrive_job(
@@ -124,13 +155,13 @@ impl Step<'_, '_> {
 }
 
 impl Live {
-    /// The journal refused to let a request go on. How many jobs a REDRIVE has moved until then, if it
-    /// moved any and they are safe.
+    /// The journal refused to let a request go on. How many jobs it has moved or removed until then, if it takes several
+    /// turns and they are safe.
     pub fn broken_off(&mut self, client: ClientId, why: &Misconf) -> Option<u64> {
         match self.unfinished.remove(&client) {
-            Some(Unfinished::Redrive(begun)) if matches!(why, Misconf::NoRoom { .. }) => {
-                Some(begun.moved)
-            }
+            _ if !matches!(why, Misconf::NoRoom { .. }) => None,
+            Some(Unfinished::Redrive(begun)) => Some(begun.moved),
+            Some(Unfinished::PurgeGroup(begun)) => Some(begun.removed),
             _ => None,
         }
     }
@@ -155,5 +186,86 @@ impl Step<'_, '_> {
             self.touch(queue, None);
         }
         self.reply(Reply::Integer(count as i64))
+    }
+}
+
+/// Jobs of a group that are removed before the walk goes on.
+const PURGED_AT_ONCE: usize = 64;
+
+impl Step<'_, '_> {
+    /// The number of a group, if one of its jobs may be in this state.
+    fn there_in(&self, queue: QueueNo, group: &[u8], state: JobState) -> Option<u32> {
+        let number = self.store.find_group(queue, group)?;
+        let groups = self.store.queue(queue).groups.as_deref()?;
+        (groups.counts(number)[state as usize] > 0).then_some(number)
+    }
+
+    pub fn purge_group(&mut self, name: QueueName<'_>, group: &[u8], states: [bool; 4]) -> Outcome {
+        let mut begun = match self.live.unfinished.remove(&self.client) {
+            Some(Unfinished::PurgeGroup(begun)) => Some(begun),
+            _ => None,
+        };
+        if let Some(queue) = self.queue(name) {
+            let (born, floors) = (self.store.queue(queue).born, self.store.floors(queue));
+            let at = self.now.floor();
+            let progress = begun.get_or_insert_with(|| {
+                let begun = (at, floors);
+                Box::new(GroupPurge { queue, born, begun, place: 0, removed: 0 })
+            });
+            // Otherwise those that were still to go went with the queue.
+            let same = (progress.queue, progress.born) == (queue, born);
+            if same && self.purge_group_slice(group, states, progress) {
+                let begun = begun.map(Unfinished::PurgeGroup);
+                self.live.unfinished.extend(begun.map(|begun| (self.client, begun)));
+                return Outcome::Again;
+            }
+        }
+        self.reply(Reply::Integer(begun.map_or(0, |begun| begun.removed) as i64))
+    }
+
+    /// True if there is more to do, in the next turn.
+    fn purge_group_slice(
+        &mut self,
+        group: &[u8],
+        states: [bool; 4],
+        progress: &mut GroupPurge,
+    ) -> bool {
+        let (queue, mut looked) = (progress.queue, 0);
+        while looked < LOOKED_FOR_GROUP_PER_TURN {
+            let any = JobState::ALL.into_iter().filter(|state| states[*state as usize]);
+            let Some(number) = { any }.find_map(|state| self.there_in(queue, group, state)) else {
+                return false;
+            };
+            let (store, mut found) = (&*self.store, SmallVec::<[JobIndex; PURGED_AT_ONCE]>::new());
+            let (at, floors) = &progress.begun;
+            let left = LOOKED_FOR_GROUP_PER_TURN - looked;
+            let next = store.scan_jobs_while(store.queue(queue), progress.place, left, |index| {
+                looked += 1;
+                let state = store.jobs().get(index).stage.state();
+                let goes = state.is_some_and(|state| states[state as usize]);
+                if goes
+                    && store.jobs().group(index) == number
+                    && store.was_there(index, *at, floors)
+                {
+                    found.push(index);
+                }
+                found.len() < PURGED_AT_ONCE
+            });
+            for index in found {
+                let (id, at) = (self.store.id_of(index), self.store.located(index));
+                // The first was promised its room.
+                if progress.removed > 0 && !self.live.room.lets_end(SIZES.deleted) {
+                    return false;
+                }
+                self.commit(&Fact::Deleted { queue, id: &id }, at);
+                progress.removed += 1;
+                self.note_place_free(queue);
+            }
+            progress.place = next;
+            if next == 0 {
+                return false;
+            }
+        }
+        true
     }
 }

@@ -32,6 +32,7 @@ impl Step<'_, '_> {
                 let pause = self.pause_for(for_ms);
                 self.change_group(queue, group, |own| Ok(GroupSettings { pause: pause?, ..own }))
             }
+            Grouping::Purge { queue, group, states } => self.purge_group(queue, group, states),
             Grouping::Resume { queue, group } => {
                 let pause = Pause::None;
                 self.change_group(queue, group, |own| Ok(GroupSettings { pause, ..own }))

@@ -16,8 +16,8 @@ use crate::engine::store::Store;
 use crate::engine::store::snapshot::record;
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo, Token};
 use crate::limits::{
-    COUNT_MAX, DROPPED_PER_DEATH, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, OPEN_MAX,
-    TRANSACTION_COST_MAX,
+    COUNT_MAX, DROPPED_PER_DEATH, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX,
+    LOOKED_FOR_GROUP_PER_TURN, NAME_BYTES_MAX, OPEN_MAX, REDRIVEN_PER_TURN, TRANSACTION_COST_MAX,
 };
 use crate::time::Millis;
 
@@ -282,6 +282,10 @@ impl Bound {
             Request::Redrive(Redrive { which: Which::Ids(ids), .. }) => {
                 Bound::whole(ids.iter().map(redriven).sum())
             }
+            Request::Redrive(Redrive { which: Which::InGroup { .. }, .. }) => {
+                let most = u64::from(REDRIVEN_PER_TURN) * SIZES.redriven;
+                Bound { bytes: most, ..Bound::whole(SIZES.redriven) }
+            }
             // In a transaction, which cannot be cut into slices, as many as those may look at.
             Request::Redrive(Redrive { which: Which::Oldest(count), .. }) => {
                 let count = count.map_or(TRANSACTION_COST_MAX, u64::from);
@@ -336,6 +340,10 @@ impl Bound {
             Request::Groups(
                 Grouping::Unconfigure { group, .. } | Grouping::Resume { group, .. },
             ) => Bound::whole(setting_group(group)),
+            Request::Groups(Grouping::Purge { .. }) => {
+                let most = LOOKED_FOR_GROUP_PER_TURN as u64 * SIZES.deleted;
+                Bound { bytes: most, ..Bound::ending(SIZES.deleted) }
+            }
             Request::Groups(_) => return None,
         })
     }

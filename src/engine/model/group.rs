@@ -180,6 +180,8 @@ pub enum Grouping<'a> {
         /// For this many ms, at least 1; otherwise until it is resumed.
         for_ms: Option<u64>,
     },
+    /// `DELAY.PURGE` with GROUP → how many jobs were removed. Not in a transaction.
+    Purge { queue: QueueName<'a>, group: &'a [u8], states: [bool; 4] },
     /// `DELAY.RESUME` with GROUP → ok.
     Resume { queue: QueueName<'a>, group: &'a [u8] },
 }
@@ -193,6 +195,7 @@ impl<'a> Grouping<'a> {
             | Grouping::Configure { queue, .. }
             | Grouping::Unconfigure { queue, .. }
             | Grouping::Pause { queue, .. }
+            | Grouping::Purge { queue, .. }
             | Grouping::Resume { queue, .. } => queue,
         }
     }

@@ -141,6 +141,8 @@ pub struct Reserve<'a> {
 pub enum Which<'a> {
     /// Those that died first, at most this many (1 to 10,000); all if absent.
     Oldest(Option<u32>),
+    /// The same of one group. Not in a transaction.
+    InGroup { group: &'a [u8], count: Option<u32> },
     /// These.
     Ids(&'a [&'a [u8]]),
 }

@@ -6,6 +6,8 @@
 
 use crate::engine::model::group::GroupRow;
 use crate::engine::step::across::{Across, Ranking};
+use crate::engine::store::jobs::JobIndex;
+use crate::engine::store::purged::Floors;
 use crate::ids::QueueNo;
 use crate::limits::{NAME_BYTES_MAX, PATTERN_STEPS_PER_TURN};
 use crate::time::Millis;
@@ -72,6 +74,7 @@ pub enum Unfinished {
     Groups(Box<GroupsProgress>),
     Keys(KeysProgress),
     Redrive(Redriven),
+    PurgeGroup(Box<GroupPurge>),
     /// A LIST of schedules that has found none yet: the name that it has looked at last.
     Schedules(Box<[u8]>),
 }
@@ -105,6 +108,20 @@ pub struct Redriven {
     /// The due time of IN, as of the receipt of the command.
     pub due: Millis,
     pub moved: u64,
+    /// Of one group: the dead job of another that was looked at last, and the sequence of its death.
+    pub passed: Option<(JobIndex, i64)>,
+}
+
+/// How far a PURGE of a group has come.
+#[derive(Debug)]
+pub struct GroupPurge {
+    pub queue: QueueNo,
+    pub born: u64,
+    /// Tells the jobs that were there when it began from later ones.
+    pub begun: (Millis, Floors),
+    /// In the walk through the ids.
+    pub place: u64,
+    pub removed: u64,
 }
 
 #[cfg(test)]

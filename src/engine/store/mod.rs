@@ -44,7 +44,7 @@ use crate::engine::store::snapshot::Bases;
 use crate::engine::store::tidy::Tidying;
 use crate::ids::{DATABASES, PolicyNo, QueueNo, Token};
 use crate::time::{Micros, Millis};
-use crate::wheel::list::Chunks;
+use crate::wheel::list::{Chunks, Place};
 use crate::wheel::{Peek, Timers};
 use smallvec::SmallVec;
 
@@ -286,6 +286,27 @@ impl Store {
         let queue = self.queue(queue);
         let dead = queue.count(JobState::Dead) > 0;
         dead.then(|| queue.dead.front(&self.chunks)).flatten().map(|(index, _)| index)
+    }
+
+    /// The dead letter behind one that was looked at before, and its place; the first if that one is not there any more.
+    pub fn dead_behind(
+        &self,
+        queue: QueueNo,
+        passed: Option<(JobIndex, i64)>,
+    ) -> Option<(JobIndex, Place)> {
+        let queue = self.queue(queue);
+        let there = passed.filter(|(index, order)| {
+            let job = self.jobs.find(*index);
+            job.is_some_and(|job| job.stage == JobStage::Dead && job.order == *order)
+                && self.is_indexed(queue, *index)
+        });
+        match there {
+            Some((index, _)) => {
+                let spot = Place::from_number(self.jobs.get(index).spot);
+                self.chunks.next(spot.expect("a dead job has a place"))
+            }
+            None => queue.dead.front(&self.chunks),
+        }
     }
 
     /// Whether the queue's index has the number.

@@ -30,7 +30,7 @@ use crate::engine::store::memory::Footprint;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::ReadyOrder;
 use crate::ids::QueueNo;
-use crate::time::Micros;
+use crate::time::{Micros, Millis};
 use crate::wheel::list::{Chunks, List};
 use crate::wheel::{Timers, Wheel};
 
@@ -53,7 +53,7 @@ pub struct Purging {
 
 /// Below these, jobs are purged.
 #[derive(Clone, Copy, Default, Debug)]
-struct Floors {
+pub struct Floors {
     delayed: i64,
     leased: i64,
     dead: i64,
@@ -195,6 +195,20 @@ impl Queue {
 }
 
 impl Store {
+    /// Above all jobs that are there now, wherever they stand.
+    pub fn floors(&self, number: QueueNo) -> Floors {
+        let queue = self.queue(number);
+        let (floor, places) = (queue.sequence, (queue.first_place, queue.last_place));
+        Floors { delayed: floor, leased: floor, dead: floor, windows: floor, ready: Some(places) }
+    }
+
+    /// Whether a job was there at this instant, when these were the floors: one that was added in the same ms may be older,
+    /// and any may have moved since.
+    pub fn was_there(&self, index: JobIndex, at: Millis, floors: &Floors) -> bool {
+        let added = self.jobs.get(index).added;
+        added < at || added == at && floors.cover(&self.jobs, index)
+    }
+
     /// Removes all jobs of some states at once; returns how many.
     pub(super) fn purge(&mut self, number: QueueNo, purge: Purge, now: Micros) -> u64 {
         let base = if self.bases.is_running() { self.bases.number() } else { 0 };

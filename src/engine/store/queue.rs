@@ -181,10 +181,9 @@ impl Queue {
         self.jobs > 0 || set || self.schedules.as_ref().is_some_and(|all| !all.is_empty())
     }
 
-    /// Whether only totals are left of it. What a rate of a group has counted is not forgotten before it is past.
+    /// Whether only totals are left of it.
     pub fn has_only_totals(&self) -> bool {
-        let paced = self.groups.as_ref().is_some_and(|groups| groups.paced > 0);
-        !self.exists() && self.windows == 0 && !paced
+        !self.exists() && self.windows == 0
     }
 
     /// Bytes counted for the queue in addition to its jobs.

@@ -240,6 +240,7 @@ pub fn check_queued(
     let mut plan = Plan::new(store, live, now, Needs::default());
     match plan.add(request) {
         Err(error @ (Error::Full { .. } | Error::Paused { .. })) if limits => Err(error),
+        Err(error @ Error::InSlices { .. }) => Err(error),
         // Its cost is checked when everything is known.
         Err(_) => Ok(()),
         Ok(()) => plan.check_room(),

@@ -114,6 +114,12 @@ impl<'e, 'r> Plan<'e, 'r> {
                 self.return_one(queue, id);
                 self.answer(1, 0);
             }
+            Request::Redrive(Redrive { which: Which::InGroup { .. }, .. }) => {
+                return Err(Error::InSlices { command: "REDRIVE" });
+            }
+            Request::Groups(Grouping::Purge { .. }) => {
+                return Err(Error::InSlices { command: "PURGE" });
+            }
             Request::Redrive(ref redrive) => count = self.redrive(redrive),
             Request::DeleteEqual { queue, body, count: asked, .. } => {
                 count = self.delete_equal(queue, body, asked);
