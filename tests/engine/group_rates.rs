@@ -169,6 +169,12 @@ fn a_delivery_that_never_left_does_not_count() {
         assert!(asked(&mut bench, take()).starts_with("a2"));
         bench.unsent(5);
         assert_eq!(asked(&mut bench, take()), "nil");
+        // Nor one that another rate has counted.
+        let mut bench = rated(TEN_SECONDS, "a1 a2");
+        bench.ask(5, take());
+        say(&mut bench, "DELAY.CONFIG SET q group-rate 1/20s");
+        bench.unsent(5);
+        assert_eq!(asked(&mut bench, take()), "nil");
         // And if another followed, what the first kept waiting is over.
         let mut bench = rated(TEN_SECONDS, "a1 a2 a3");
         bench.ask(5, take());
@@ -212,6 +218,43 @@ fn another_rate_counts_from_the_last_delivery() {
     say(&mut bench, "DELAY.CONFIG SET q group-rate 1/1m");
     assert_eq!(groups(&mut bench), "a:[0, 1, 0, 0] rate");
     assert_eq!(served(&mut bench, 1), [60_000]);
+}
+
+#[test]
+fn a_slower_rate_is_passed_by_none_of_many_groups() {
+    // More than are looked at when it is set.
+    const GROUPS: usize = 5_000;
+    let mut bench = rated("DELAY.CONFIG SET q group-rate 1", "");
+    for number in 0..2 * GROUPS {
+        let group: &'static str = format!("g{}", number % GROUPS).leak();
+        bench.add(Add { id: None, group: Some(group.as_bytes()), ..of("x", 0) });
+    }
+    let taken: Vec<_> = (0..GROUPS).map(|_| popped(&mut bench, 1)).collect();
+    assert!(!taken.contains(&"nil".to_owned()));
+    assert_eq!((popped(&mut bench, 1), bench.stats("q").groups_closed), ("nil".into(), 5_000));
+    bench.at(2_000);
+    assert_eq!(bench.stats("q").groups_closed, 0);
+    assert_eq!(say(&mut bench, "DELAY.CONFIG SET q group-rate 1/1h"), "ok");
+    assert!((0..20).all(|_| popped(&mut bench, 1) == "nil"));
+    // A faster one opens all of them, some turns later.
+    bench.at(3_000);
+    assert_eq!(say(&mut bench, "DELAY.CONFIG SET q group-rate 1/2s"), "ok");
+    bench.at(3_001);
+    assert_eq!(bench.stats("q").groups_closed, 0);
+}
+
+#[test]
+fn room_in_a_base_is_kept_for_what_rates_will_count() {
+    let mut bench = rated("DELAY.CONFIG SET q group-rate 1", "");
+    for number in 0..100 {
+        let group: &'static str = format!("{number:0100}").leak();
+        bench.add(Add { id: None, group: Some(group.as_bytes()), ..of("x", 0) });
+    }
+    let later = bench.engine.base_bytes_later();
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 100)));
+    bench.take_events();
+    let now = bench.engine.base_bytes();
+    assert!((later - 100 * 20..=later).contains(&now), "{now} of {later}");
 }
 
 #[test]

@@ -12,13 +12,16 @@ const UNTIL_MAX: &str = "253402300799999";
 
 /// Fields of a filter, as they are named in addresses. `untold` is for jobs without an error: a field of a form that is
 /// left empty is no filter.
-pub const FIELDS: [&str; 8] =
-    ["state", "match", "contains", "error", "untold", "reason", "from", "until"];
+pub const FIELDS: [&str; 9] =
+    ["state", "group", "match", "contains", "error", "untold", "reason", "from", "until"];
 
 pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
     let mut scan = command!["DELAY.SCAN", queue, cursor];
     if let Some(state) = params.bytes("state") {
         scan.extend(command!["STATE", state]);
+    }
+    if let Some(group) = params.bytes("group") {
+        scan.extend(command!["GROUP", group]);
     }
     if let Some(glob) = params.bytes("match") {
         scan.extend(command!["MATCH", glob]);
@@ -52,6 +55,7 @@ pub fn words(params: &Params) -> Vec<(&'static str, String)> {
     let mut words = Vec::new();
     let named = [
         ("state", "state"),
+        ("group", "group"),
         ("match", "id"),
         ("contains", "text in id, body or error"),
         ("error", "error"),
@@ -81,6 +85,7 @@ mod tests {
             asked("state=dead&match=a*&contains=x+y"),
             "DELAY.SCAN q 0 STATE dead MATCH a* CONTAINS x y COUNT 1000"
         );
+        assert_eq!(asked("group=%ff"), "DELAY.SCAN q 0 GROUP \\xff COUNT 1000");
         assert_eq!(asked("error=a&reason=lost"), "DELAY.SCAN q 0 ERROR a REASON lost COUNT 1000");
         assert_eq!(asked("error=&untold=1"), "DELAY.SCAN q 0 ERROR  COUNT 1000");
         assert_eq!(asked("from=5&until=6"), "DELAY.SCAN q 0 DUE @5 @6 COUNT 1000");

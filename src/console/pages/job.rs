@@ -127,9 +127,11 @@ fn life(frame: &PageFrame, job: &Job<'_>) -> Markup {
         ("lease ran out", times("timeouts")),
         ("connection lost", times("lost")),
     ];
-    let group = escape::text(job.bytes("group"));
+    let group = job.bytes("group");
     if !group.is_empty() {
-        pairs.insert(0, ("group", html! { code { bdi { (group) } } }));
+        let (queue, of) = (escape::query(job.queue), escape::query(group));
+        let href = format!("/search?db={}&queue={queue}&group={of}", frame.db);
+        pairs.insert(0, ("group", html! { a href=(href) { bdi { (escape::text(group)) } } }));
     }
     let spans = [("lease", "lease-ms"), ("time to live", "ttl-ms"), ("unique for", "unique-ms")];
     for (label, name) in spans {

@@ -1,6 +1,7 @@
 //! One queue: its numbers, its future, its jobs by state, and what can be done to it.
 
 mod actions;
+mod groups;
 mod head;
 mod jobs;
 mod settings;
@@ -24,8 +25,8 @@ const COUNT: usize = 50;
 /// Dead letters looked at to group them by error.
 const SAMPLE: usize = 150;
 
-const TABS: [&str; 7] =
-    ["ready", "delayed", "leased", "dead", "schedules", "settings", "consumers"];
+const TABS: [&str; 8] =
+    ["ready", "delayed", "leased", "dead", "groups", "schedules", "settings", "consumers"];
 
 /// The subject of a request.
 struct About<'a> {
@@ -68,6 +69,7 @@ fn ask(params: &Params) -> Vec<Command> {
         "delayed" => peek("DELAYED", COUNT),
         "leased" => peek("LEASED", COUNT),
         "dead" => peek("DEAD", if about.is_grouped() { SAMPLE } else { COUNT }),
+        "groups" => groups::ask(&about),
         "schedules" => command!["DELAY.SCHEDULE", "LIST", queue, "COUNT", "100"],
         "consumers" => command!["CLIENT", "LIST"],
         // An empty list, for a user that may ask for it.
@@ -111,8 +113,10 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
 }
 
 fn tabs(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
+    let has_groups = stats.field("groups").number().unwrap_or(0) > 0 || about.tab == "groups";
     let links: Vec<(&str, String, Option<u64>)> = TABS
         .iter()
+        .filter(|tab| has_groups || **tab != "groups")
         .map(|tab| {
             let count = match *tab {
                 "consumers" => stats.field("waiters").number(),
@@ -140,6 +144,7 @@ fn tab(
         "ready" | "delayed" => jobs::waiting(frame, about, stats, listed),
         "leased" => jobs::leased(frame, about, stats, jobs),
         "dead" => jobs::dead(frame, about, stats, jobs),
+        "groups" => groups::show(frame, about, stats, listed),
         "schedules" => jobs::schedules(frame, about, listed),
         "settings" => settings::show(frame, about, config),
         _ => jobs::consumers(stats, listed),

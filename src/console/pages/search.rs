@@ -48,7 +48,8 @@ fn form(params: &Params) -> Markup {
     let mut kept = vec![("db", db.as_bytes())];
     // A browser changes such text in a field of one line.
     let unwritable = |name| params.bytes(name).filter(|_| !is_one_line(params, name));
-    let hidden = ["queue", "match", "contains", "error"].map(|name| (name, unwritable(name)));
+    let names = ["queue", "group", "match", "contains", "error"];
+    let hidden = names.map(|name| (name, unwritable(name)));
     let fixed = ["untold", "reason", "from", "until"].map(|name| (name, params.bytes(name)));
     kept.extend(hidden.into_iter().chain(fixed).filter_map(|(name, value)| Some((name, value?))));
     let field = |label, name, hint| {
@@ -60,6 +61,7 @@ fn form(params: &Params) -> Markup {
         (parts::filter("/search", &kept, html! {
             (field("Queue", "queue", "emails"))
             (parts::select("State", "state", &states))
+            @if params.bytes("group").is_some() { (field("Group", "group", "")) }
             (field("Id", "match", "order:*"))
             (field("Text in id, body or error", "contains", ""))
             (field("Exact error", "error", ""))
@@ -110,8 +112,9 @@ fn of_queue(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResu
 /// The error and the reason that are asked for.
 fn marked(params: &Params) -> Markup {
     let error = params.bytes("error").map(escape::text);
-    let reason = params.text("reason");
+    let (reason, group) = (params.text("reason"), params.bytes("group").map(escape::text));
     html! {
+        @if let Some(group) = group { ", of the group " q { bdi { (group) } } }
         @if let Some(error) = error { ", with the error " q { bdi { (error) } } }
         @if params.bytes("untold").is_some() { ", without an error" }
         @if let Some(reason) = reason { ", dead because of " (reason) }

@@ -38,9 +38,8 @@ pub fn plan(verb: &str, params: &Params) -> Made {
         "remove" => remove(params),
         "purge" => purge(params),
         "pause" => pause(params),
-        "resume" => one(command!["DELAY.RESUME", queue(params)?, side(params)], |_, _| {
-            ActionResult::done("It is resumed.")
-        }),
+        "resume" => resume(params),
+        "group" => set_group(params),
         "settings" => settings(params),
         "reset" => one(command!["DELAY.CONFIG", "RESET", queue(params)?], |_, _| {
             ActionResult::done("The queue has the default settings again.")
@@ -290,7 +289,39 @@ fn typed(params: &Params) -> Result<(), String> {
     }
 }
 
+fn resume(params: &Params) -> Made {
+    let mut asked = command!["DELAY.RESUME", queue(params)?, side(params)];
+    if let Some(group) = params.bytes("group") {
+        asked = command!["DELAY.RESUME", queue(params)?, "GROUP", group];
+    }
+    one(asked, |_, _| ActionResult::done("It is resumed."))
+}
+
+fn set_group(params: &Params) -> Made {
+    let group = field(params, "name")?;
+    let mut asked = command!["DELAY.CONFIG", "SET", queue(params)?, "GROUP", group];
+    for name in ["group-max-leased", "group-rate", "group-weight"] {
+        if let Some(value) = params.bytes(name) {
+            asked.extend(command![name, value]);
+        }
+    }
+    if asked.len() == 5 {
+        return Err("Nothing was entered for the group.".to_owned());
+    }
+    one(asked, |params, _| {
+        let group = escape::text(params.bytes("name").unwrap_or_default());
+        ActionResult::done(format!("It is set for the group {group}."))
+    })
+}
+
 fn pause(params: &Params) -> Made {
+    if let Some(group) = params.bytes("group") {
+        let mut asked = command!["DELAY.PAUSE", queue(params)?, "GROUP", group];
+        if let Some(span) = params.bytes("for") {
+            asked.extend(command!["FOR", span]);
+        }
+        return one(asked, |_, _| ActionResult::done("The group is paused: its jobs wait."));
+    }
     let names = params.encoded("selected");
     let names = if names.is_empty() { vec![queue(params)?.to_vec()] } else { names };
     if names.len() > crate::limits::CONSOLE_PIPELINE_MAX - 2 {
@@ -433,6 +464,13 @@ mod tests {
             ("redrive", "queue=q&count=5&keep=1", "DELAY.REDRIVE q COUNT 5 KEEP-ATTEMPTS"),
             ("purge", "queue=q&dead=1", "DELAY.PURGE q dead"),
             ("pause", "queue=q&side=out&for=5m", "DELAY.PAUSE q OUT FOR 5m"),
+            ("pause", "queue=q&group=a%ff&for=10m", "DELAY.PAUSE q GROUP a\\xff FOR 10m"),
+            ("resume", "queue=q&group=a", "DELAY.RESUME q GROUP a"),
+            (
+                "group",
+                "queue=q&name=acme&group-max-leased=5&group-rate=&group-weight=2",
+                "DELAY.CONFIG SET q GROUP acme group-max-leased 5 group-weight 2",
+            ),
             (
                 "settings",
                 "queue=q&rate=5&was-rate=0&lease=60s&was-lease=60s",
@@ -480,6 +518,8 @@ mod tests {
             ("delete", "queue=q&dead=1"),
             ("redrive", "queue=q&chosen=1"),
             ("settings", "queue=q&rate=5&was-rate=5"),
+            ("group", "queue=q&name=acme&group-rate="),
+            ("group", "queue=q&group-rate=5"),
             ("schedule", "queue=q&schedule=s&every=5s&cron=*"),
             ("nothing", ""),
         ] {

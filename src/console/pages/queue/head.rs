@@ -77,6 +77,10 @@ fn in_force(stats: &Value, config: &Value) -> Markup {
         let full = jobs >= most;
         pairs.push(("max-jobs", html! { (parts::grouped(jobs)) " of " (parts::grouped(most)) @if full { " " (parts::state("full")) } }));
     }
+    if number("groups") > 0 {
+        let closed = number("groups-closed");
+        pairs.push(("groups", html! { (parts::grouped(number("groups"))) @if closed > 0 { ", " (parts::grouped(closed)) " closed" } }));
+    }
     if config.field("due-enters").text() == Some("left") {
         pairs.push(("due-enters", html! { "left" }));
     }

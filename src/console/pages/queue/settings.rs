@@ -7,7 +7,7 @@ use crate::console::words::params::SETTINGS;
 use crate::console::words::value::Value;
 use maud::{Markup, html};
 
-const MEANINGS: [&str; 11] = [
+const MEANINGS: [&str; 15] = [
     "deliveries before a new job is dead; 0 no limit",
     "delay after a failed delivery: exp:1s:1h~, or 1s,10s,1m",
     "how long a worker has a job by default",
@@ -19,6 +19,10 @@ const MEANINGS: [&str; 11] = [
     "how long a dead job is kept",
     "how many dead jobs are kept",
     "where due jobs enter: right or left",
+    "jobs that each group gives in its turn",
+    "maximum of leases of each group at once; 0 no limit",
+    "whether a job that waits for its next attempt lets its group pass: pass or block",
+    "maximum of deliveries of each group: 5 a second, or 100/1m; 0 no limit",
 ];
 
 /// The form, or a list for users that may not change it.

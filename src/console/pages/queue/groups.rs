@@ -1,0 +1,138 @@
+//! The groups of a queue: how many jobs each has, whether it is closed, and what can be done to one.
+
+use super::About;
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::parts::{self, Column, Confirm, Row, Table, Tone, offered};
+use crate::console::words::escape;
+use crate::console::words::value::{Command, Value, command};
+use maud::{Markup, html};
+
+/// Groups that are listed.
+const SHOWN: &str = "20";
+
+/// Orders, by their words in addresses, and the columns that they belong to.
+const ORDERS: [(&str, &str); 6] = [
+    ("name", "group"),
+    ("ready", "ready"),
+    ("delayed", "delayed"),
+    ("leased", "leased"),
+    ("dead", "dead"),
+    ("age", "oldest ready"),
+];
+
+fn order<'a>(about: &About<'a>) -> &'a str {
+    let asked = about.params.text("by").unwrap_or("age");
+    if ORDERS.iter().any(|(word, _)| *word == asked) { asked } else { "age" }
+}
+
+pub fn ask(about: &About<'_>) -> Command {
+    command!["DELAY.GROUPS", about.queue, "BY", order(about).to_uppercase(), "COUNT", SHOWN]
+}
+
+pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Value) -> Markup {
+    let groups = listed.items();
+    if groups.is_empty() {
+        let add =
+            parts::commands(frame, &[b"DELAY.ADD", about.queue, b"0", b"hello", b"GROUP", b"acme"]);
+        let text = "No job of this queue has a group.";
+        return parts::empty(text, &[("Groups, such as customers, take turns:", add)]);
+    }
+    let table = Table {
+        id: "groups",
+        caption: "Groups of the queue".to_owned(),
+        columns: columns(frame, about),
+        rows: groups.iter().map(|group| row(frame, about, group)).collect(),
+        form: "",
+        grow: true,
+    };
+    let (all, closed) = (stats.field("groups").number(), stats.field("groups-closed").number());
+    html! {
+        (parts::part("groups-part", html! {
+            (table)
+            p class="note" {
+                (parts::grouped(groups.len() as u64)) " of " (parts::grouped(all.unwrap_or(0))) ", of which "
+                (parts::grouped(closed.unwrap_or(0))) " are closed and have ready jobs."
+            }
+        }))
+        @if offered(frame, "DELAY.CONFIG SET") { (settings(frame, about)) }
+    }
+}
+
+fn columns(frame: &PageFrame, about: &About<'_>) -> Vec<Column> {
+    let by = |(word, label): (&str, &'static str)| {
+        let column = if word == "name" { Column::text(label) } else { Column::number(label) };
+        let href = format!("{}&by={word}", about.href(frame.db, "groups"));
+        column.by(href, order(about) == word)
+    };
+    let mut columns: Vec<Column> = ORDERS.map(by).into();
+    columns.insert(1, Column::text("state"));
+    columns.push(Column::text("action"));
+    columns
+}
+
+fn row(frame: &PageFrame, about: &About<'_>, group: &Value) -> Row {
+    let name = group.field("name").bytes().unwrap_or_default();
+    let state = group.field("state").text().unwrap_or_default();
+    let found = |of: &str| {
+        let (queue, group) = (escape::query(about.queue), escape::query(name));
+        format!("/search?db={}&queue={queue}&group={group}{of}", frame.db)
+    };
+    let number = |of: &'static str| {
+        let count = group.field(of).number().unwrap_or(0);
+        parts::cell_number(count, &found(&format!("&state={of}")))
+    };
+    let age = group.field("oldest-ready-age-ms").number();
+    let cells = vec![
+        html! { a href=(found("")) { bdi { (escape::shortened(&escape::text(name), 80)) } } },
+        badge(state),
+        number("ready"),
+        number("delayed"),
+        number("leased"),
+        number("dead"),
+        html! { @if let Some(age) = age { (parts::duration(age)) } @else { span class="faint" { "–" } } },
+        actions(frame, about, name, state),
+    ];
+    Row { key: escape::query(name), select: None, cells }
+}
+
+/// Why it is closed, if it is.
+fn badge(state: &str) -> Markup {
+    match state {
+        "limit" => parts::badge(Tone::Warn, "at its limit"),
+        "retry" => parts::badge(Tone::Warn, "waits for a retry"),
+        "rate" => parts::badge(Tone::Warn, "at its rate"),
+        word => parts::state(word),
+    }
+}
+
+fn actions(frame: &PageFrame, about: &About<'_>, name: &[u8], state: &str) -> Markup {
+    let db = frame.db.to_string();
+    let fields = [("db", db.as_bytes()), ("queue", about.queue), ("group", name)];
+    let pause = [fields[0], fields[1], fields[2], ("for", &b"10m"[..])];
+    html! {
+        @if state == "paused" && offered(frame, "DELAY.RESUME") {
+            (parts::action_toned(frame, "/do/resume", &fields, "Resume", Confirm::None, Tone::Good))
+        }
+        @if state != "paused" && offered(frame, "DELAY.PAUSE") {
+            (parts::action(frame, "/do/pause", &pause, "Pause for 10m", Confirm::None))
+        }
+    }
+}
+
+/// Limits of one group.
+fn settings(frame: &PageFrame, about: &About<'_>) -> Markup {
+    let db = frame.db.to_string();
+    let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    html! {
+        details class="more" {
+            summary { "Set a limit of one group" }
+            (parts::form(frame, "group", "/do/group", &fields, true, html! {
+                (parts::text_input("Group", "name", "", "acme"))
+                (parts::text_input("Maximum of leases at once", "group-max-leased", "", "the queue's"))
+                (parts::text_input("Maximum of deliveries", "group-rate", "", "the queue's, or 100/1m"))
+                (parts::text_input("Weight", "group-weight", "", "the queue's"))
+                button class="primary" { "Set" }
+            }))
+        }
+    }
+}
