@@ -144,11 +144,11 @@ export class Queue<Body = any> implements AsyncDisposable {
   /** Moves a delayed or ready job; only to a later time with `gt`, to an earlier one with `lt`. */
   reschedule(id: string, to: When, options?: { gt?: boolean; lt?: boolean }): Promise<boolean>;
   get(id: string): Promise<JobInfo<Body> | null>;
-  stats(): Promise<QueueStats | null>;
+  stats(options?: { group?: string | Buffer }): Promise<QueueStats | null>;
   /** Removes jobs in these states, in all but leased if none is named; answers how many. */
-  purge(...states: JobState[]): Promise<number>;
+  purge(...states: JobState[] | [...JobState[], { group?: string | Buffer }]): Promise<number>;
   /** Tries dead jobs again; answers how many. */
-  redrive(options?: { count?: number; ids?: string[]; in?: When; keepAttempts?: boolean }): Promise<number>;
+  redrive(options?: { count?: number; ids?: string[]; in?: When; keepAttempts?: boolean; group?: string | Buffer }): Promise<number>;
   /** Hands out no jobs, or takes none (`adding`), or both. */
   pause(options?: { taking?: boolean; adding?: boolean; for?: Duration }): Promise<void>;
   resume(): Promise<void>;

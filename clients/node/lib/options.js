@@ -77,6 +77,9 @@ function words(options, table) {
 const names = (/** @type {object} */ table) => Object.fromEntries(Object.keys(table).map((name) => [name, undefined]));
 const [ADD_NAMES, SCHEDULE_NAMES] = [names(ADD), names(SCHEDULE)];
 
+/** @param {any} options */
+export const ofGroup = (options) => words(options, { group: JOB.group });
+
 /** @param {any} queue @param {any} body encoded @param {any} options */
 export function addCommand(queue, body, options) {
   const o = checked('add', options, ADD_NAMES);

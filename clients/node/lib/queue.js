@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { Backoff, DEFAULT_URL, Link } from './connection.js';
 import { DelaydError, asDelaydError, passes } from './errors.js';
 import { encoded, json, metaOf, name } from './job.js';
-import { addCommand, checked, scheduleCommand, scheduleNames } from './options.js';
+import { addCommand, checked, ofGroup, scheduleCommand, scheduleNames } from './options.js';
 import { milliseconds, now, when } from './time.js';
 
 const CONNECT_FOR_MS = 5_000;
@@ -87,22 +87,24 @@ export class Queue {
     return { ...texts(job), body, ...(job.group && { group: name(job.group) }), ...(job.meta && { meta: metaOf(job.meta) }) };
   }
 
-  /** The queue's counts, totals and lateness; null if nothing is known of it. */
-  async stats() {
-    return texts(asObject(await this.#call(['DELAY.STATS', this.name])));
+  /** The counts, totals and lateness of the queue, or the counts of a group; null if nothing is known of it. @param {any} [options] */
+  async stats(options = {}) {
+    const o = checked('stats', options, { group: undefined });
+    return texts(asObject(await this.#call(['DELAY.STATS', this.name, ...ofGroup(o)])));
   }
 
-  /** Removes the jobs in these states; in all but leased if none is named. Answers how many. @param {string[]} states */
+  /** Removes the jobs in these states, of a group if the last is `{ group }`; in all but leased if none is named. Answers how many. @param {any[]} states */
   purge(...states) {
-    return this.call('DELAY.PURGE', this.name, ...states.map((state) => state.toUpperCase()));
+    const o = checked('purge', typeof states.at(-1) === 'object' ? states.pop() : {}, { group: undefined });
+    return this.call('DELAY.PURGE', this.name, ...states.map((state) => state.toUpperCase()), ...ofGroup(o));
   }
 
   /** Tries dead jobs again. Answers how many. @param {any} [options] */
   redrive(options = {}) {
-    const o = checked('redrive', options, { count: undefined, ids: undefined, in: undefined, keepAttempts: false });
+    const o = checked('redrive', options, { count: undefined, ids: undefined, in: undefined, keepAttempts: false, group: undefined });
     const words = [o.count === undefined ? [] : ['COUNT', o.count], o.ids ? ['IDS', o.ids.length, ...o.ids] : []];
     words.push(o.in === undefined ? [] : ['IN', when(o.in, 'redrive in')], o.keepAttempts ? ['KEEP-ATTEMPTS'] : []);
-    return this.call('DELAY.REDRIVE', this.name, ...words.flat());
+    return this.call('DELAY.REDRIVE', this.name, ...words.flat(), ...ofGroup(o));
   }
 
   /** Hands out no jobs (`taking`, the default) or takes none (`adding`), until resume() or for a time. @param {any} [options] */

@@ -229,6 +229,9 @@ test('a job of a group says so', async () => {
   const worker = new Worker(q.name, (body, job) => void seen.set(job.id[0], job.group), { connection: server.url, signals: false });
   await until(async () => (await q.stats()).acked === 4);
   assert.deepEqual([[...seen].sort(), await worker.close()], [[['a', 'äcme'], ['b', null], ['c', Buffer.from([255])], ['s', 'acme']], true]);
+  await q.add(1, { group: 'äcme', delay: '1h' });
+  assert.deepEqual([(await q.stats({ group: 'äcme' })).delayed, await q.stats({ group: 'none' })], [1, null]);
+  assert.deepEqual([await q.redrive({ group: 'äcme', count: 5 }), await q.purge('delayed', { group: 'äcme' })], [0, 1]);
   await assert.rejects(q.add(1, { group: '' }), /group '' has 0 bytes/);
   assert.equal((await runInline((body, job) => job.group, 1, { group: 'acme' })).result, 'acme');
   await q.close();

@@ -331,10 +331,13 @@ def test_groups(server, processes):
     queue.add(name, 1, id="2", attempts=1)
     queue.add(name, 1, id="3", attempts=1, group=b"\xff")
     assert queue.get(name, "1")["group"] == "äcme" and "group" not in queue.get(name, "2")
+    assert queue.stats(name, group="äcme")["ready"] == 1 and queue.stats(name, group="none") is None
     worker = queue.start()
     until(lambda: server.stats(name)["dead"] == 3)
     assert worker.stop()
     assert [queue.get(name, id)["error"] for id in "123"] == ["'äcme'", "None", "'\\udcff'"]
+    assert queue.redrive(name, group="äcme", count=5, delay="1h") == 1
+    assert queue.purge(name, "delayed", group="äcme") == 1 and queue.purge(name, group=b"\xff") == 1
     with pytest.raises(TypeError, match="group"):
         queue.add(name, 1, group=7)
     with pytest.raises(Refused, match="group"):

@@ -18,7 +18,7 @@ from .connection import Backoff, Line, Refused, Word, pairs, pool_for, refusal
 from .job import JSON, Codec, meta_of
 from .places import Handler, Routes
 from .times import Duration, Instant, duration, seconds, when
-from .words import AddOptions, NewJob, ScheduleOptions, add_words, schedule_words
+from .words import AddOptions, NewJob, ScheduleOptions, add_words, of_group, schedule_words
 from .worker import Group, Runner
 
 if TYPE_CHECKING:
@@ -123,26 +123,26 @@ class Delayd:
             shown["meta"] = meta_of(found["meta"])
         return shown
 
-    def stats(self, queue: str) -> Optional[dict[str, Any]]:
-        """A queue's numbers, as DELAY.STATS names them; or None if the server knows nothing of it."""
-        reply = self.call("DELAY.STATS", queue)
+    def stats(self, queue: str, *, group: Union[str, bytes, None] = None) -> Optional[dict[str, Any]]:
+        """The numbers of a queue or of a group, as DELAY.STATS names them; or None if the server knows nothing of it."""
+        reply = self.call("DELAY.STATS", queue, *of_group(group))
         return None if reply is None else {name: _text(value) for name, value in pairs(reply).items()}
 
-    def purge(self, queue: str, *states: str) -> int:
-        """Removes all jobs in these states (delayed, ready, dead if none is named) and returns how many."""
-        return int(self.call("DELAY.PURGE", queue, *states))
+    def purge(self, queue: str, *states: str, group: Union[str, bytes, None] = None) -> int:
+        """Removes all jobs, or those of a group, in these states (delayed, ready, dead if none is named) and returns how many."""
+        return int(self.call("DELAY.PURGE", queue, *states, *of_group(group)))
 
     def redrive(
         self, queue: str, *, count: Optional[int] = None, delay: Optional[Duration] = None, keep_attempts: bool = False,
-        ids: Optional[Sequence[str]] = None,
+        ids: Optional[Sequence[str]] = None, group: Union[str, bytes, None] = None,
     ) -> int:  # fmt: skip
-        """Tries dead jobs again: all of them, the `count` oldest, or those named."""
+        """Tries dead jobs again: all of them, the `count` oldest (of a group), or those named."""
         words: list[Word] = ["DELAY.REDRIVE", queue]
         words += [] if count is None else ["COUNT", count]
         words += [] if delay is None else ["IN", duration(delay)]
         words += ["KEEP-ATTEMPTS"] if keep_attempts else []
         words += [] if ids is None else ["IDS", len(ids), *ids]
-        return int(self.call(*words))
+        return int(self.call(*words, *of_group(group)))
 
     def call(self, *words: Word) -> Any:
         """Any command; error replies are raised as Refused, or Exists, Full, Paused."""

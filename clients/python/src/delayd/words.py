@@ -70,6 +70,10 @@ def group_word(group: Optional[Union[str, bytes]]) -> Optional[bytes]:
     return group.encode("utf-8", "surrogateescape")
 
 
+def of_group(group: Optional[Union[str, bytes]]) -> list[Word]:
+    return _word("group", group_word(group))
+
+
 def meta_words(meta: Optional[Meta]) -> list[Word]:
     """`META n name value ...`; names that were no UTF-8 go back as they came."""
     if meta is None:
