@@ -19,6 +19,11 @@ pub enum Error {
     /// The queue has as many jobs as it may.
     #[error("FULL queue {queue} has {jobs} delayed, ready and leased jobs; its max-jobs is {max}")]
     Full { queue: Shown, jobs: u64, max: u64 },
+    /// The group has as many jobs as it may.
+    #[error(
+        "FULL group {group} of queue {queue} has {jobs} delayed, ready and leased jobs; its group-max-jobs is {max}"
+    )]
+    GroupFull { group: Shown, queue: Shown, jobs: u64, max: u64 },
     /// It takes several turns, and a transaction has one.
     #[error("ERR {command} with GROUP works in slices and cannot be part of a transaction")]
     InSlices { command: &'static str },

@@ -73,7 +73,7 @@ pub const LEVEL_SCHEDULES: u32 = 3;
 pub const LEVEL_META: u32 = 4;
 /// From this level on facts and images of groups are read.
 pub const LEVEL_GROUPS: u32 = 5;
-/// From this level on facts and images of the rates of groups are read.
+/// From this level on facts and images with the rates of groups, and with their `group-max-jobs`, are read.
 pub const LEVEL_GROUP_RATES: u32 = 6;
 /// `replica-priority` of nodes that say nothing, and the most it can be, as with Redis's default and a bound of ours.
 pub const REPLICA_PRIORITY_DEFAULT: u64 = 100;

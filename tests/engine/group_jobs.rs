@@ -1,13 +1,14 @@
-//! PURGE and REDRIVE of one group: its jobs alone, in slices, and what was there when they came.
+//! The jobs of one group: PURGE and REDRIVE of them alone, in slices, and how many there may be.
 
 use delayd::engine::Outcome;
 use delayd::engine::decide::transaction::TransactionBegun;
 use delayd::engine::journal_room::{Flow, Room};
 use delayd::engine::model::group::Grouping;
-use delayd::engine::model::request::{Add, JobState, Request, Reserve, Wait, Which};
+use delayd::engine::model::request::{Add, JobState, Request, Reserve, Taken, Wait, Which};
 use delayd::limits::{LOOKED_FOR_GROUP_PER_TURN, REDRIVEN_PER_TURN};
 
 use crate::engine::bench::*;
+use crate::engine::group_rates::command;
 use crate::engine::groups::{asked, groups, of, popped, reserved, said, with};
 
 const DEFAULT: [bool; 4] = [true, true, false, true];
@@ -90,6 +91,27 @@ fn it_is_done_in_slices_and_what_comes_meanwhile_stays() {
 }
 
 #[test]
+fn what_falls_due_while_it_is_done_goes_all_the_same() {
+    let mut bench = Bench::new();
+    // The whole begins within the ms in which the last of them were added.
+    for number in 0..LOOKED_FOR_GROUP_PER_TURN {
+        bench.add(of(format!("b{number}").leak(), 0));
+    }
+    for number in 0..1_000 {
+        bench.add(of(format!("a{number}").leak(), 3));
+    }
+    assert_eq!(bench.ask(1, purge_group("a", DEFAULT)), Outcome::Again);
+    ["a-new", "a-soon"]
+        .into_iter()
+        .zip([0, 9])
+        .for_each(|(id, delay_ms)| bench.add(of(id, delay_ms)));
+    bench.at(3);
+    assert_eq!(asked(&mut bench, purge_group("a", DEFAULT)), "1000");
+    assert_eq!(popped(&mut bench, 1), "b0");
+    assert!(groups(&mut bench).starts_with("a:[1, 1, 0, 0]"), "{}", groups(&mut bench));
+}
+
+#[test]
 fn what_it_was_to_purge_is_gone_with_its_queue() {
     let mut bench = Bench::new();
     many(&mut bench, LOOKED_FOR_GROUP_PER_TURN);
@@ -106,7 +128,7 @@ fn what_it_was_to_purge_is_gone_with_its_queue() {
 #[test]
 fn a_purge_of_leases_opens_the_group_for_who_waits() {
     let mut bench = with("a1 a2");
-    bench.ask(1, crate::engine::group_rates::command("DELAY.CONFIG SET q group-max-leased 1"));
+    bench.ask(1, command("DELAY.CONFIG SET q group-max-leased 1"));
     assert_eq!(reserved(&mut bench, 1), "a1");
     bench.ask(
         2,
@@ -208,4 +230,77 @@ fn a_purge_may_use_the_reserve_and_says_how_far_it_came() {
     assert!((10..500).contains(&gone), "{gone}");
     assert_eq!(bench.stats("q").ready, 500 - gone);
     assert_eq!(asked(&mut bench, len("q", JobState::Ready)), (500 - gone).to_string());
+}
+
+#[test]
+fn a_group_takes_no_more_jobs_than_its_limit() {
+    let mut bench = with("a1 a2 b1");
+    assert_eq!(reserved(&mut bench, 3), "a1 b1 a2");
+    bench.ask(1, command("DELAY.CONFIG SET q group-max-jobs 2"));
+    bench.take_events();
+    let replacing = |id, group: &'static str| {
+        let group = Some(group.as_bytes());
+        Request::Add(Add { taken: Taken::Replace, group, ..of(id, 0) })
+    };
+    // Delayed, ready and leased ones count, dead ones do not; a place that becomes free does.
+    assert_eq!(asked(&mut bench, Request::Add(of("a3", 1_000))), "FULL");
+    assert_eq!(asked(&mut bench, replacing("b1", "a")), "FULL");
+    assert_eq!(asked(&mut bench, replacing("a2", "a")), "a2");
+    assert_eq!(asked(&mut bench, replacing("a2", "b")), "a2");
+    assert_eq!(asked(&mut bench, Request::Add(of("a3", 1_000))), "a3");
+    assert_eq!(asked(&mut bench, Request::Add(of("x1", 0))), "x1");
+    bench.nack(1, "a1", |nack| nack.bury = true);
+    bench.take_events();
+    assert_eq!(asked(&mut bench, Request::Add(of("a4", 0))), "a4");
+    // Its own limit comes before the queue's, and 0 is none.
+    bench.ask(1, command("DELAY.CONFIG SET q GROUP a group-max-jobs 3"));
+    bench.take_events();
+    assert_eq!(asked(&mut bench, Request::Add(of("a5", 0))), "a5");
+    assert_eq!(asked(&mut bench, Request::Add(of("a6", 0))), "FULL");
+    bench.ask(1, command("DELAY.CONFIG SET q GROUP a group-max-jobs 0"));
+    bench.take_events();
+    assert_eq!(asked(&mut bench, Request::Add(of("a6", 0))), "a6");
+}
+
+#[test]
+fn redriven_jobs_and_occurrences_come_beyond_the_limit() {
+    let mut bench = Bench::new();
+    dead(&mut bench, "a1 a2");
+    bench.ask(1, command("DELAY.CONFIG SET q group-max-jobs 2"));
+    bench.take_events();
+    assert_eq!(asked(&mut bench, Request::Add(of("a3", 0))), "a3");
+    assert_eq!(asked(&mut bench, redrive_group("a", None)), "2");
+    bench.ask(1, command("DELAY.SCHEDULE SET q s x EVERY 1s GROUP a"));
+    bench.at(1_000);
+    assert_eq!(groups(&mut bench), "a:[0, 4, 0, 0]");
+    // The queue's limit holds for both, and is asked first.
+    bench.ask(1, command("DELAY.CONFIG SET q max-jobs 4"));
+    bench.at(3_000);
+    assert_eq!(groups(&mut bench), "a:[0, 4, 0, 0]");
+}
+
+#[test]
+fn a_transaction_is_refused_that_would_fill_a_group() {
+    let mut bench = with("a1");
+    bench.ask(1, command("DELAY.CONFIG SET q group-max-jobs 3"));
+    bench.take_events();
+    let add = |id| Request::Add(of(id, 0));
+    let digest = bench.engine.digest();
+    let refusal = bench.refusal(1, &[add("a2"), add("b1"), add("a3"), add("a4")]);
+    assert!(refusal.starts_with("FULL group 'a' of queue 'q' has 3 "), "{refusal}");
+    // Whatever is set, unset or brought back in it: it is refused as a whole, or runs to its end.
+    for between in [
+        vec![command("DELAY.CONFIG SET q GROUP a group-max-jobs 1")],
+        vec![command("DELAY.CONFIG RESET q"), command("DELAY.CONFIG SET q group-max-jobs 1")],
+        vec![rename("q", "r"), rename("r", "q"), add("a3"), add("a4")],
+    ] {
+        let all: Vec<Request<'_>> =
+            [add("a2")].into_iter().chain(between).chain([add("a9")]).collect();
+        let refusal = bench.refusal(1, &all);
+        assert!(refusal.starts_with("FULL group 'a' "), "{refusal}");
+    }
+    assert_eq!(bench.engine.digest(), digest);
+    let begun = bench.transact(1, &[add("a2"), add("a3"), add("b1"), add("b2"), add("b3")]);
+    assert!(matches!(begun, TransactionBegun::Begun(_)), "{begun:?}");
+    bench.expect_events(&["1:a2", "1:a3", "1:b1", "1:b2", "1:b3"]);
 }

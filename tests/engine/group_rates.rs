@@ -342,7 +342,12 @@ fn rates_of_groups_need_a_cluster_that_reads_them() {
         let mut bench = Bench::new();
         let (from, to) = (bench.now(), bench.now());
         bench.lead(&Lead { term, node: 1, level, from, to });
-        for line in [TEN_SECONDS, "DELAY.CONFIG SET q GROUP a group-rate 5"] {
+        for line in [
+            TEN_SECONDS,
+            "DELAY.CONFIG SET q GROUP a group-rate 5",
+            "DELAY.CONFIG SET q group-max-jobs 5",
+            "DELAY.CONFIG SET q GROUP a group-max-jobs 5",
+        ] {
             let answer = if level < LEVEL_GROUP_RATES { "ERR" } else { "ok" };
             assert_eq!(say(&mut bench, line), answer, "at {level}");
         }

@@ -104,6 +104,15 @@ impl<'c> Check<'c> {
                     self.auditor.note(note);
                     return self.refused(error);
                 }
+                let group = add.group.map(keep);
+                let queue = self.auditor.model.queues.get(&job_key);
+                let full = |queue: &ModelQueue| {
+                    group.is_some_and(|group| queue.is_group_full(group, add.id))
+                };
+                if queue.is_some_and(full) {
+                    self.auditor.note("group full");
+                    return self.refused("FULL group");
+                }
                 let beside =
                     stored(add.meta.get().block()) + add.group.map_or(0, |name| 6 + name.len());
                 if self.out_of_memory(add.body.len() + beside + id.len()) {

@@ -83,6 +83,8 @@ fn random_runs_are_as_specified() {
         "held by a closed group",
         "ahead of jobs that have not begun",
         "groups listed",
+        "group full",
+        "transaction refused: group full",
         "purged of a group",
         "redriven in a group",
         "taken from a group",

@@ -72,6 +72,24 @@ impl ModelQueue {
         max.unwrap_or(0).into()
     }
 
+    fn group_max_jobs(&self, group: Kept) -> u64 {
+        let own = self.sharing.set.get(group).and_then(|set| set.max_jobs.0);
+        own.or(self.policies.settings.group_max_jobs.0).unwrap_or(0).into()
+    }
+
+    /// Whether a group takes no more jobs, though this one gives its place to the new one.
+    pub fn is_group_full(&self, group: Kept, gives_way: Option<Kept>) -> bool {
+        let counts = |job: &&ModelJob| job.group == group && job.state != JobState::Dead;
+        let stay = self.jobs.values().filter(counts).filter(|job| Some(job.id) != gives_way);
+        let (jobs, max) = (stay.count() as u64, self.group_max_jobs(group));
+        max > 0 && jobs + 1 > max && (gives_way.is_none() || !self.has_in(group, gives_way))
+    }
+
+    fn has_in(&self, group: Kept, id: Option<Kept>) -> bool {
+        let job = id.and_then(|id| self.jobs.get(id));
+        job.is_some_and(|job| job.group == group && job.state != JobState::Dead)
+    }
+
     fn group_retry(&self, group: Kept) -> GroupRetry {
         let own = self.sharing.set.get(group).and_then(|set| set.retry);
         let retry = own.or(self.policies.settings.group_retry.0).filter(|_| group != NONE);
@@ -416,15 +434,19 @@ impl Check<'_> {
                 self.auditor.note("groups listed");
             }
             Grouping::Stats { queue, group } => {
+                let paced = self.auditor.model.queues.get(&key(queue));
+                let paced = paced.filter(|queue| queue.sharing.paces.contains_key(group));
                 let counts = self.groups_of(key(queue)).get(group).copied();
+                let counts = counts.or(paced.map(|_| [0; 4]));
                 let said = self.answer_of(client);
                 self.replied_in_full();
                 match (said, counts) {
                     (Some(Said::GroupStats(view)), Some(counts)) => {
                         assert_eq!(view.row.counts, counts, "counts of {group:?}");
                         let queue = &self.auditor.model.queues[&key(queue)];
-                        let said = [view.weight, view.max_leased].map(u64::from);
-                        let set = [queue.weight(group), queue.group_max_leased(group)];
+                        let said = [view.weight, view.max_leased, view.max_jobs].map(u64::from);
+                        let max_jobs = queue.group_max_jobs(group);
+                        let set = [queue.weight(group), queue.group_max_leased(group), max_jobs];
                         assert_eq!(said, set, "the settings of {group:?}");
                         let opened = queue.may_have_opened(self.now());
                         let right = view.row.state == queue.group_state(group);
@@ -451,6 +473,7 @@ impl Check<'_> {
                 let max = queue.map_or(0, |queue| queue.group_max_leased(group)).to_string();
                 let retry = queue.map_or(GroupRetry::Pass, |queue| queue.group_retry(group));
                 let rate = queue.map_or(GroupRate::NONE, |queue| queue.group_rate(group));
+                let jobs = queue.map_or(0, |queue| queue.group_max_jobs(group)).to_string();
                 let own = queue.and_then(|queue| queue.sharing.set.get(group)).copied();
                 let own = own.unwrap_or_default();
                 let values = vec![
@@ -458,6 +481,7 @@ impl Check<'_> {
                     (Setting::GroupMaxLeased, max, own.max_leased.is_some()),
                     (Setting::GroupRetry, retry.word().to_string(), own.retry.is_some()),
                     (Setting::GroupRate, rate.to_string(), own.rate.0.is_some()),
+                    (Setting::GroupMaxJobs, jobs, own.max_jobs.0.is_some()),
                 ];
                 self.reply = Some(Said::Settings(values, true));
             }

@@ -357,7 +357,8 @@ impl Workload {
                 let max_leased = self.one_in(2).then(|| [0, 1, 2, 3][self.pick(4)]);
                 let retry = self.one_in(2).then(|| self.retry());
                 let (rate, pause) = (Later(self.group_rate()), Pause::None);
-                let changes = GroupSettings { weight, max_leased, retry, rate, pause };
+                let max_jobs = Later(self.one_in(4).then(|| [0, 1, 5, 1_000][self.pick(4)]));
+                let changes = GroupSettings { weight, max_leased, retry, rate, max_jobs, pause };
                 Grouping::Configure { queue, group, changes }
             }
         })
@@ -640,6 +641,7 @@ impl Workload {
             group_max_leased: Later(self.one_in(4).then(|| [0, 1, 2, 9][self.pick(4)])),
             group_retry: Later(self.one_in(4).then(|| self.retry())),
             group_rate: Later(self.group_rate()),
+            group_max_jobs: Later(self.one_in(6).then(|| [0, 1, 10, 1_000][self.pick(4)])),
         }
     }
 

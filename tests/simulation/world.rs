@@ -445,6 +445,7 @@ impl World {
         let flow = &self.flow;
         let (note, right) = match error {
             Error::Full { .. } => ("transaction refused: full", adds),
+            Error::GroupFull { .. } => ("transaction refused: group full", adds),
             Error::Paused { .. } => ("transaction refused: paused", adds),
             Error::OutOfMemory { .. } | Error::OutOfMemoryForLeases { .. } => {
                 ("transaction refused: memory", self.workload.options.memory_bytes_max > 0)

@@ -44,12 +44,13 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     ])
     .parse(parse_forecast),
     row("delay.purge", "Removes all jobs of a queue in the given states", CommandSpec::BASE)
-        .complexity("O(1); memory is freed in slices afterwards and counts until then")
+        .complexity("O(1); memory is freed in slices afterwards and counts until then. With GROUP O(N) where N is the number of \
+                     jobs in the queue, in slices")
         .arguments(&[
             QUEUE,
             Argument::one_of("state", STATES).optional().multiple(),
-            GROUP.about("Only jobs of this group, and no windows. They are looked for among all of the queue, O(N), in slices: it \
-                         is atomic for each job, removes those that were there when it came, and is not allowed in a transaction."),
+            GROUP.about("Only jobs of this group, and no windows. They are looked for among all of the queue, in slices: it is \
+                         atomic for each job, removes those that were there when it came, and is not allowed in a transaction."),
         ])
         .flags(&[Flag::Write])
         .keys(KEY)
@@ -58,7 +59,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .notes("Without a state: delayed, ready and dead jobs, and the queue's UNIQUE windows end. Leased jobs are \
                 removed only if LEASED is given; their tokens are then void. It takes effect at once, however many \
                 jobs there are, and their ids are free. Settings, pauses and totals stay; \
-                the jobs count as `deleted`.")
+                the jobs count as `deleted`. With GROUP a job that changes its state meanwhile goes if it is in one of the \
+                states when its turn comes; if the queue is renamed or removed, or the journal runs out of space, the \
+                reply is the number removed so far, and if the connection closes they stay removed.")
         .example(&[
             ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
             ("DELAY.PURGE orders READY DEAD", "(integer) 0"),

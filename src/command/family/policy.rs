@@ -64,6 +64,10 @@ const SETTINGS: &[Argument] = &[
         "Maximum number of deliveries of each group, evenly spaced: `5` in any second, `100/1m` in any minute; up to 1000000 \
          in 1s to 1d. It holds over restarts. 0 no limit. Default 0.",
     ),
+    Argument::new("n", ArgumentKind::Integer).after("group-max-jobs").about(
+        "Maximum number of delayed, ready and leased jobs of each group; beyond it ADD answers `FULL`. Occurrences of schedules and \
+         redriven jobs are not refused. 0 no limit. Default 0.",
+    ),
 ];
 
 const SIDES: &[Argument] = &[Argument::word("right", "right"), Argument::word("left", "left")];
@@ -85,6 +89,7 @@ const NAMES: &[Argument] = &[
     Argument::word("group-max-leased", "group-max-leased"),
     Argument::word("group-retry", "group-retry"),
     Argument::word("group-rate", "group-rate"),
+    Argument::word("group-max-jobs", "group-max-jobs"),
 ];
 
 const ONE_GROUP: Argument =
@@ -151,7 +156,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .complexity("O(N) where N is the number of settings named")
             .arguments(&[
                 QUEUE,
-                GROUP.about("For this group alone; then only group-weight, group-max-leased, group-retry and group-rate can be set. At most 10000 groups of a queue."),
+                GROUP.about("For this group alone; then only group-weight, group-max-leased, group-retry, group-rate and group-max-jobs can be set. At most 10000 groups of a queue."),
                 Argument::one_of("setting", SETTINGS).multiple(),
             ])
             .flags(&[Flag::Write, Flag::Fast])
@@ -269,6 +274,10 @@ fn parse_set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
                 changes.group_retry = Later(Some(retry));
             }
             "group-rate" => changes.group_rate = Later(Some(args.rate()?)),
+            "group-max-jobs" => {
+                let most = args.integer("group-max-jobs", 0, of_u32)?;
+                changes.group_max_jobs = Later(Some(most as u32));
+            }
             "attempts" => changes.attempts = Some(args.integer("attempts", 0, of_u32)? as u32),
             "backoff" => changes.backoff = Some(args.backoff()?),
             "lease" => changes.lease_ms = Some(args.duration("lease", 1)?),
@@ -296,10 +305,10 @@ fn parse_set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     }
     let named = Setting::ALL.into_iter().filter(|setting| setting.written(&changes).is_some());
     named.into_iter().try_for_each(check_of_groups)?;
-    let QueueSettings { group_weight, group_max_leased, group_retry, group_rate: rate, .. } =
-        *changes;
+    let QueueSettings { group_weight, group_max_leased, group_retry, .. } = *changes;
     let (weight, max_leased, retry) = (group_weight.0, group_max_leased.0, group_retry.0);
-    let changes = GroupSettings { weight, max_leased, retry, rate, pause: Pause::None };
+    let (rate, max_jobs) = (changes.group_rate, changes.group_max_jobs);
+    let changes = GroupSettings { weight, max_leased, retry, rate, max_jobs, pause: Pause::None };
     Ok(Action::Engine(Request::Groups(Grouping::Configure { queue, group, changes })))
 }
 

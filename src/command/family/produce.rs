@@ -106,7 +106,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
 .reply("Bulk string: the id. Nil with NX if the id is taken.")
 .notes("`NX`, `REPLACE` and `UNIQUE` need `ID`. An id that is taken by a job in any state is refused with the \
         error class `EXISTS`. A paused queue answers `PAUSED`, one at its \
-        `max-jobs` answers `FULL`, and a server at `maxmemory` answers `OOM`.")
+        `max-jobs` answers `FULL`, as does one for a group at its `group-max-jobs`, and a server at `maxmemory` answers `OOM`.")
 .example(&[
     ("DELAY.ADD orders 30m \"close 7\" ID order:7", "\"order:7\""),
     ("DELAY.ADD orders 30m \"close 7\" ID order:7 NX", "(nil)"),

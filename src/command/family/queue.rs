@@ -47,9 +47,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 closed and have ready jobs. Nil if the queue is unknown. With `GROUP` of that group: `name`, `ready`, \
                 `delayed`, `leased`, `dead`, `state` (`open`, `paused`, `limit`: at its `group-max-leased`, `retry`: jobs that wait for \
                 their next attempt hold it back, or `rate`: its `group-rate` lets none go yet), \
-                `oldest-ready-age-ms`, `weight`, `max-leased`, `rate`, `retry`, `waiting-retries`, and `opens`: when its pause ends and \
+                `oldest-ready-age-ms`, `weight`, `max-leased`, `rate`, `max-jobs`, `retry`, `waiting-retries`, and `opens`: when its pause ends and \
                 its rate lets the next job go (unix ms or nil); nil \
-                if it has no job and nothing is set for it.")
+                if it has no job, nothing is set for it and its rate is past.")
         .notes("Lateness is measured from the due time to the release of the reply, for jobs for which a \
                 consumer was waiting when they fell due. Jobs held back by a pause or a limit of the queue do not \
                 count.")

@@ -45,11 +45,12 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         Reply::Settings { values, all } => write_settings(values, *all, out),
         Reply::Stats(stats) => write_stats(stats, out),
         Reply::GroupStats(view) => {
-            out.map(13);
+            out.map(14);
             write_group_row(&view.row, out);
             number("weight", view.weight.into(), out);
             number("max-leased", view.max_leased.into(), out);
             text("rate", view.rate.to_string().as_bytes(), out);
+            number("max-jobs", view.max_jobs.into(), out);
             text("retry", view.retry.word().as_bytes(), out);
             number("waiting-retries", view.waiting_retries, out);
             maybe("opens", view.opens.map(|at| at.0), out);

@@ -87,10 +87,10 @@ fn pair(pair: &[u8]) -> (String, Vec<u8>) {
 // Constants shared by forms and the actions that read them.
 
 /// The settings of a queue, by their names in CONFIG SET.
-pub const SETTINGS: [&str; 15] = [
+pub const SETTINGS: [&str; 16] = [
     "attempts", "backoff", "lease", "priority", "ttl", "max-jobs", "max-leased", "rate",
     "dead-retention", "dead-max", "due-enters", "group-weight", "group-max-leased", "group-retry",
-    "group-rate",
+    "group-rate", "group-max-jobs",
 ];
 
 /// EVERY or CRON with a zone, of a form's fields.

@@ -57,6 +57,14 @@ impl Step<'_, '_> {
             };
             let replaces = old.is_some_and(|(_, _, index)| counted(index));
             self.check_admission(queue, u64::from(!replaces))?;
+            if let Some(name) = add.group {
+                let group = self.store.find_group(queue, name);
+                let same = |index| Some(self.store.jobs().group(index)) == group;
+                // Its place in the group is free then.
+                if !old.is_some_and(|(_, _, index)| counted(index) && same(index)) {
+                    self.check_group_admission(queue, name)?;
+                }
+            }
         }
         let id_bytes = add.id.map_or(token::ID_BYTES, <[u8]>::len);
         let beside = stored_group_bytes(add.group) + stored_meta_bytes(add.meta.get());

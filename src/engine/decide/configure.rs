@@ -60,7 +60,7 @@ impl Step<'_, '_> {
         if Setting::ALL.iter().any(of_groups) {
             self.check_level(LEVEL_GROUPS, "groups")?;
         }
-        self.check_group_rate(changes.group_rate)?;
+        self.check_group_limits(changes.group_rate, changes.group_max_jobs)?;
         let number = self.queue(name);
         let queue = number.map(|number| self.store.queue(number));
         let set = queue.and_then(|queue| queue.settings.as_deref());
@@ -154,9 +154,14 @@ impl Step<'_, '_> {
         self.reply(Reply::Ok)
     }
 
-    /// Whether all members of the cluster, if there is one, read the rate of groups.
-    pub(super) fn check_group_rate(&self, rate: Later<GroupRate>) -> Result<(), Error> {
-        rate.0.map_or(Ok(()), |_| self.check_level(LEVEL_GROUP_RATES, "rates of groups"))
+    /// Whether all members of the cluster, if there is one, read such limits of groups.
+    pub(super) fn check_group_limits(
+        &self,
+        rate: Later<GroupRate>,
+        max_jobs: Later<u32>,
+    ) -> Result<(), Error> {
+        rate.0.map_or(Ok(()), |_| self.check_level(LEVEL_GROUP_RATES, "group-rate"))?;
+        max_jobs.0.map_or(Ok(()), |_| self.check_level(LEVEL_GROUP_RATES, "group-max-jobs"))
     }
 
     /// A pause that begins now and ends after so many ms, or that is resumed.
@@ -225,6 +230,7 @@ impl Live {
             group_max_leased: Later(Some(0)),
             group_retry: Later(Some(GroupRetry::Pass)),
             group_rate: Later(Some(GroupRate::NONE)),
+            group_max_jobs: Later(Some(0)),
         }
     }
 }

@@ -22,7 +22,7 @@ impl Step<'_, '_> {
             Grouping::Stats { queue, group } => self.group_stats(queue, group),
             Grouping::Settings { queue, group, only } => self.group_settings(queue, group, only),
             Grouping::Configure { queue, group, changes } => {
-                let read = self.check_group_rate(changes.rate);
+                let read = self.check_group_limits(changes.rate, changes.max_jobs);
                 self.change_group(queue, group, |own| read.map(|()| own.merged(changes)))
             }
             Grouping::Unconfigure { queue, group } => {
@@ -103,7 +103,8 @@ impl Step<'_, '_> {
     fn group_stats(&mut self, name: QueueName<'_>, group: &[u8]) -> Outcome {
         let found = self.find_group(name, group).and_then(|(queue, number)| {
             let row = self.store.group_row_of(queue, number, self.now)?;
-            let known = self.is_set(queue, number) || row.counts != [0; 4];
+            let is_paced = self.store.has_pace(queue, group);
+            let known = is_paced || self.is_set(queue, number) || row.counts != [0; 4];
             let of_queue = self.store.queue(queue);
             let groups = of_queue.groups.as_ref()?;
             known.then(|| GroupView {
@@ -112,6 +113,7 @@ impl Step<'_, '_> {
                 max_leased: of_queue.group_max_leased(number),
                 retry: of_queue.group_retry(number),
                 rate: of_queue.group_rate(number),
+                max_jobs: of_queue.group_max_jobs(number),
                 waiting_retries: groups.begun(number)[0],
                 opens: of_queue.group_opens(groups, number),
             })

@@ -155,6 +155,7 @@ fn everything(backoff: Backoff) -> Box<QueueSettings> {
         group_max_leased: Later(Some(0)),
         group_retry: Later(Some(Default::default())),
         group_rate: Later(Some(GroupRate::NONE)),
+        group_max_jobs: Later(Some(0)),
     })
 }
 
@@ -395,7 +396,8 @@ fn scheduling(of: &Scheduling<'_>) -> Option<Bound> {
 fn setting_group(group: &[u8]) -> u64 {
     let (weight, max_leased, pause) = (Some(1), Some(1), Pause::Endless);
     let (retry, rate) = (Some(Default::default()), Later(Some(GroupRate::NONE)));
-    let settings = GroupSettings { weight, max_leased, retry, rate, pause };
+    let max_jobs = Later(Some(0));
+    let settings = GroupSettings { weight, max_leased, retry, rate, max_jobs, pause };
     Fact::GroupSet { queue: QUEUE, group, settings }.encoded_bytes()
 }
 

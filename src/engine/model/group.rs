@@ -91,6 +91,8 @@ pub struct GroupSettings {
     pub retry: Option<GroupRetry>,
     /// The queue's if absent.
     pub rate: Later<GroupRate>,
+    /// Most delayed, ready and leased jobs, 0 for no limit; the queue's if absent.
+    pub max_jobs: Later<u32>,
     /// Whether none of its jobs may be taken.
     pub pause: Pause,
 }
@@ -103,6 +105,7 @@ impl GroupSettings {
             max_leased: newer.max_leased.or(self.max_leased),
             retry: newer.retry.or(self.retry),
             rate: Later(newer.rate.0.or(self.rate.0)),
+            max_jobs: Later(newer.max_jobs.0.or(self.max_jobs.0)),
             pause: self.pause,
         }
     }
@@ -126,6 +129,7 @@ impl From<GroupSettings> for QueueSettings {
             group_max_leased: Later(of.max_leased),
             group_retry: Later(of.retry),
             group_rate: of.rate,
+            group_max_jobs: of.max_jobs,
             ..QueueSettings::default()
         }
     }
@@ -247,6 +251,7 @@ pub struct GroupView {
     pub max_leased: u32,
     pub retry: GroupRetry,
     pub rate: GroupRate,
+    pub max_jobs: u32,
     /// Jobs that wait for their next attempt.
     pub waiting_retries: u64,
     /// When its pause ends, or its rate lets the next one go, whichever is later.

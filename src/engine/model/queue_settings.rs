@@ -41,6 +41,8 @@ pub struct QueueSettings {
     pub group_retry: Later<GroupRetry>,
     /// Most deliveries of each group in a span.
     pub group_rate: Later<GroupRate>,
+    /// Most delayed, ready and leased jobs of each group; 0 no limit.
+    pub group_max_jobs: Later<u32>,
 }
 
 words! {
@@ -64,14 +66,15 @@ words! {
         GroupMaxLeased = "group-max-leased",
         GroupRetry = "group-retry",
         GroupRate = "group-rate",
+        GroupMaxJobs = "group-max-jobs",
     }
 }
 
 impl Setting {
     /// Whether it can be set for one group.
     pub fn is_of_groups(self) -> bool {
-        use Setting::{GroupMaxLeased, GroupRate, GroupRetry, GroupWeight};
-        matches!(self, GroupWeight | GroupMaxLeased | GroupRetry | GroupRate)
+        use Setting::{GroupMaxJobs, GroupMaxLeased, GroupRate, GroupRetry, GroupWeight};
+        matches!(self, GroupWeight | GroupMaxLeased | GroupRetry | GroupRate | GroupMaxJobs)
     }
 
     /// Its value, as users write it; none if it is not set.
@@ -94,6 +97,7 @@ impl Setting {
             Setting::GroupMaxLeased => count(of.group_max_leased.0.map(u64::from)),
             Setting::GroupRetry => of.group_retry.0.map(|retry| retry.word().to_string()),
             Setting::GroupRate => of.group_rate.0.map(|rate| rate.to_string()),
+            Setting::GroupMaxJobs => count(of.group_max_jobs.0.map(u64::from)),
         }
     }
 
@@ -115,6 +119,7 @@ impl Setting {
             Setting::GroupMaxLeased => of.group_max_leased.0.is_some(),
             Setting::GroupRetry => of.group_retry.0.is_some(),
             Setting::GroupRate => of.group_rate.0.is_some(),
+            Setting::GroupMaxJobs => of.group_max_jobs.0.is_some(),
         }
     }
 }
@@ -155,6 +160,7 @@ impl QueueSettings {
             group_max_leased: Later(newer.group_max_leased.0.or(self.group_max_leased.0)),
             group_retry: Later(newer.group_retry.0.or(self.group_retry.0)),
             group_rate: Later(newer.group_rate.0.or(self.group_rate.0)),
+            group_max_jobs: Later(newer.group_max_jobs.0.or(self.group_max_jobs.0)),
         }
     }
 

@@ -14,8 +14,12 @@ use crate::ids::QueueNo;
 use crate::time::Millis;
 use crate::wheel::Peek;
 
-/// Groups that are asked for their tier for one step of the budget.
-const REVIEWED_A_STEP: u32 = 16;
+/// Groups that are asked for their tier for one step of the budget; with rates, whose timers move then, fewer.
+const REVIEWED_A_STEP: u32 = 8;
+const PACED_A_STEP: u32 = 1;
+
+/// More steps of a budget for a group that opens, and has to come into its rota.
+const OPENING_STEPS: u32 = 3;
 
 impl Step<'_, '_> {
     /// Does what is due in one queue; false if budget or room were used up before the end.
@@ -104,7 +108,10 @@ impl Step<'_, '_> {
             if !self.budget.take() {
                 return false;
             }
-            self.store.review(queue, REVIEWED_A_STEP, self.now);
+            let groups = self.store.queue(queue).groups.as_deref();
+            let paced = groups.is_some_and(|groups| groups.paced > 0);
+            let count = if paced { PACED_A_STEP } else { REVIEWED_A_STEP };
+            self.store.review(queue, count, self.now);
         }
         true
     }
@@ -118,6 +125,8 @@ impl Step<'_, '_> {
             if !self.live.room.lets_time_pass() || !self.budget.take() {
                 return false;
             }
+            let steps = self.budget.steps();
+            *steps = steps.saturating_sub(OPENING_STEPS);
             if self.store.pass_pace(queue, group, now) {
                 let groups = self.store.queue(queue).groups.as_deref().expect("it has groups");
                 let group = &groups.name(group).to_vec();

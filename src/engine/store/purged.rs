@@ -202,11 +202,13 @@ impl Store {
         Floors { delayed: floor, leased: floor, dead: floor, windows: floor, ready: Some(places) }
     }
 
-    /// Whether a job was there at this instant, when these were the floors: one that was added in the same ms may be older,
-    /// and any may have moved since.
+    /// Whether a job was there at this instant, when these were the floors. One that was added in the same ms is told by
+    /// where it stands; one that has fallen due since was delayed then.
     pub fn was_there(&self, index: JobIndex, at: Millis, floors: &Floors) -> bool {
-        let added = self.jobs.get(index).added;
-        added < at || added == at && floors.cover(&self.jobs, index)
+        let job = self.jobs.get(index);
+        let placed = matches!(job.stage, JobStage::Ready | JobStage::Leased);
+        let stood = || floors.cover(&self.jobs, index) || placed && self.due(index) > at;
+        job.added < at || job.added == at && stood()
     }
 
     /// Removes all jobs of some states at once; returns how many.

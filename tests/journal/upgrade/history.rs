@@ -103,7 +103,8 @@ pub fn with_groups(desk: &mut Desk) {
         let (weight, retry) = (Some(weight), max_leased.map(|_| GroupRetry::Block));
         // One that counts, and closes nothing.
         let rate = Later(max_leased.map(|_| GroupRate { count: 1_000_000, span_ms: 1_000 }));
-        let changes = GroupSettings { weight, max_leased, retry, rate, pause: Pause::None };
+        let (max_jobs, pause) = (Later(max_leased.map(|max| max * 1_000)), Pause::None);
+        let changes = GroupSettings { weight, max_leased, retry, rate, max_jobs, pause };
         Request::Groups(Grouping::Configure { queue, group, changes })
     };
     let pause = |group, for_ms| Request::Groups(Grouping::Pause { queue, group, for_ms });
@@ -119,6 +120,7 @@ pub fn with_groups(desk: &mut Desk) {
         group_max_leased: Later(Some(8)),
         group_retry: Later(Some(GroupRetry::Pass)),
         group_rate: Later(Some(GroupRate { count: 100, span_ms: 60_000 })),
+        group_max_jobs: Later(Some(6)),
         ..QueueSettings::default()
     };
     desk.ask(1, &Request::Configure { queue, changes: Box::new(changes) });

@@ -7,7 +7,7 @@ use crate::console::words::params::SETTINGS;
 use crate::console::words::value::Value;
 use maud::{Markup, html};
 
-const MEANINGS: [&str; 15] = [
+const MEANINGS: [&str; 16] = [
     "deliveries before a new job is dead; 0 no limit",
     "delay after a failed delivery: exp:1s:1h~, or 1s,10s,1m",
     "how long a worker has a job by default",
@@ -23,6 +23,7 @@ const MEANINGS: [&str; 15] = [
     "maximum of leases of each group at once; 0 no limit",
     "whether a job that waits for its next attempt lets its group pass: pass or block",
     "maximum of deliveries of each group: 5 a second, or 100/1m; 0 no limit",
+    "maximum of delayed, ready and leased jobs of each group; 0 no limit",
 ];
 
 /// The form, or a list for users that may not change it.

@@ -14,7 +14,7 @@
 //! So what all of them hand over together has no more bytes than what was walked over and what came. It
 //! is counted command by command from these *unread* bytes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::request::{JobState, Side};
@@ -60,6 +60,11 @@ pub(super) struct Account<'e> {
     pub counted: u64,
     /// `max-jobs`, 0 for none.
     pub max_jobs: u64,
+    /// Jobs that may come to each group of those that are added, and those that may to any.
+    pub added_to: BTreeMap<Box<[u8]>, u64>,
+    pub added_to_any: u64,
+    /// The least `group-max-jobs` that may be set meanwhile, 0 for none.
+    pub group_max_jobs: u64,
     /// Whether it takes jobs.
     pub into: Pause,
     /// Jobs that may have come or changed their state, their bytes, and the largest of them.
@@ -83,6 +88,14 @@ pub(super) struct Account<'e> {
     sides_unknown: bool,
     /// Which of several queues it is.
     coarse: bool,
+}
+
+/// The lower of two limits, of which 0 is none.
+pub fn least(one: u64, other: u64) -> u64 {
+    match (one, other) {
+        (0, max) | (max, 0) => max,
+        (one, other) => one.min(other),
+    }
 }
 
 impl<'e> Account<'e> {
@@ -112,10 +125,11 @@ impl<'e> Account<'e> {
 
     /// Its possible content if it is this queue or the other.
     pub fn or(&self, other: &Account<'e>) -> Account<'e> {
-        let max_jobs = match (self.max_jobs, other.max_jobs) {
-            (0, max) | (max, 0) => max,
-            (one, two) => one.min(two),
-        };
+        let max_jobs = least(self.max_jobs, other.max_jobs);
+        let mut added_to = self.added_to.clone();
+        for (group, count) in &other.added_to {
+            *added_to.entry(group.clone()).or_default() += count;
+        }
         let unread = self.all_unread() + other.all_unread();
         Account {
             queues: self.queues.iter().chain(&other.queues).copied().collect(),
@@ -130,6 +144,9 @@ impl<'e> Account<'e> {
             jobs_min: self.jobs_min.min(other.jobs_min),
             counted: self.counted.max(other.counted),
             max_jobs,
+            added_to,
+            added_to_any: self.added_to_any + other.added_to_any,
+            group_max_jobs: least(self.group_max_jobs, other.group_max_jobs),
             into: if self.into == Pause::None { other.into } else { self.into },
             came: self.came + other.came,
             came_bytes: self.came_bytes + other.came_bytes,

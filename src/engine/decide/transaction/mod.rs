@@ -239,7 +239,11 @@ pub fn check_queued(
 ) -> Result<(), Error> {
     let mut plan = Plan::new(store, live, now, Needs::default());
     match plan.add(request) {
-        Err(error @ (Error::Full { .. } | Error::Paused { .. })) if limits => Err(error),
+        Err(error @ (Error::Full { .. } | Error::GroupFull { .. } | Error::Paused { .. }))
+            if limits =>
+        {
+            Err(error)
+        }
         Err(error @ Error::InSlices { .. }) => Err(error),
         // Its cost is checked when everything is known.
         Err(_) => Ok(()),

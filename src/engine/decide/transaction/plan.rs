@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ahash::RandomState;
 
 use crate::engine::decide::transaction::Needs;
-use crate::engine::decide::transaction::account::{Account, DELIVERED_BYTES, EXPIRED_MAX};
+use crate::engine::decide::transaction::account::{Account, DELIVERED_BYTES, EXPIRED_MAX, least};
 use crate::engine::journal_room::Bound;
 use crate::engine::model::group::Grouping;
 use crate::engine::model::meta::META_FRAMING_BYTES;
@@ -208,6 +208,34 @@ impl<'e, 'r> Plan<'e, 'r> {
         Ok(())
     }
 
+    /// Whether one more job may be added to a group then. What makes room for it in between does not count.
+    fn check_group(&mut self, name: QueueName<'r>, group: &[u8]) -> Result<(), Error> {
+        let store = self.store;
+        let account = self.account(name);
+        let coming = account.added_to.get(group).copied().unwrap_or(0) + account.added_to_any;
+        for queue in &account.queues {
+            let number = store.find_group(queue.number, group);
+            let there = number.map_or(0, |group| store.group_jobs(queue.number, group));
+            let groups = queue.groups.as_deref().zip(number);
+            let own = groups.and_then(|(groups, number)| groups.settings(number).max_jobs.0);
+            let all = queue.settings.as_deref().and_then(|settings| settings.group_max_jobs.0);
+            let set = [own, all].map(|max| u64::from(max.unwrap_or(0)));
+            let max = set.into_iter().fold(account.group_max_jobs, least);
+            let jobs = there + coming;
+            if max > 0 && jobs + 1 > max {
+                let (group, queue) = (Shown::new(group), Shown::new(name.name));
+                return Err(Error::GroupFull { group, queue, jobs, max });
+            }
+        }
+        let max = account.group_max_jobs;
+        if account.queues.is_empty() && max > 0 && coming + 1 > max {
+            let (group, queue) = (Shown::new(group), Shown::new(name.name));
+            return Err(Error::GroupFull { group, queue, jobs: coming, max });
+        }
+        *account.added_to.entry(group.into()).or_default() += 1;
+        Ok(())
+    }
+
     /// This many jobs with this many bytes of ids, META and bodies enter a queue.
     fn enter(&mut self, name: QueueName<'r>, jobs: u64, bytes: u64, largest: u64) {
         let made = std::mem::replace(&mut self.account(name).made, true);
@@ -227,7 +255,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         if !lease || settings.resolve("when", add.when, self.now).is_err() {
             return Ok(());
         }
-        let mut growth = 1;
+        let (mut growth, mut in_place) = (1, false);
         let account = self.account(name);
         if let Some(id) = add.id {
             let only = account.only();
@@ -238,12 +266,17 @@ impl<'e, 'r> Plan<'e, 'r> {
                     return Ok(());
                 }
                 growth = u64::from(state.is_none_or(|state| state == JobState::Dead));
+                let group = old.map(|index| store.jobs().content(index).group_name());
+                in_place = growth == 0 && group == Some(add.group);
             }
             account.named.extend(old);
         } else {
             account.jobs_min += 1;
         }
         self.check_limits(name, growth)?;
+        if let Some(group) = add.group.filter(|_| !in_place) {
+            self.check_group(name, group)?;
+        }
         let account = self.account(name);
         account.counted += growth;
         if add.taken == Taken::Replace {
@@ -419,7 +452,9 @@ impl<'e, 'r> Plan<'e, 'r> {
                 self.return_one(name, id);
             }
             let count = ids.len() as u64;
-            self.account(name).counted += count;
+            let account = self.account(name);
+            account.counted += count;
+            account.added_to_any += count;
             self.answer(1 + count, 0);
             return count;
         }
@@ -442,6 +477,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         account.lose(count, 0);
         account.bring_all(count, bytes, largest);
         account.counted += count;
+        account.added_to_any += count;
         account.cleared = true;
         self.answer(1 + count, 0);
         count
@@ -526,6 +562,8 @@ impl<'e, 'r> Plan<'e, 'r> {
         let account = self.account(name);
         (account.touched, account.own) = (true, true);
         account.max_jobs = changes.max_jobs.unwrap_or(account.max_jobs);
+        let of_groups = u64::from(changes.group_max_jobs.0.unwrap_or(0));
+        account.group_max_jobs = least(account.group_max_jobs, of_groups);
         if changes.due_enters.is_some() {
             account.forget_side();
         }
@@ -559,6 +597,10 @@ impl<'e, 'r> Plan<'e, 'r> {
             self.make(queue, group_bytes(group));
             let account = self.account(queue);
             (account.touched, account.own) = (true, true);
+            if let Grouping::Configure { changes, .. } = of {
+                let max = u64::from(changes.max_jobs.0.unwrap_or(0));
+                account.group_max_jobs = least(account.group_max_jobs, max);
+            }
         } else {
             self.account(of.queue()).touched = true;
         }
@@ -634,6 +676,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         self.check_limits(name, 1)?;
         let account = self.account(name);
         account.counted += 1;
+        account.added_to_any += 1;
         account.lose(OPEN_MAX as u64, 0);
         let bytes = id_bytes + body_bytes as u64;
         self.enter(name, 1, bytes, bytes);

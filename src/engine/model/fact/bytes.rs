@@ -136,19 +136,21 @@ impl<S: Sink> Writer<'_, S> {
         self.optional(settings.group_weight.0, Self::u32);
         self.optional(settings.group_max_leased.0, Self::u32);
         self.optional(settings.group_retry.0.map(|retry| retry as u8), Self::u8);
-        self.optional(settings.group_rate.0, Self::rate)
+        self.optional(settings.group_rate.0, Self::rate);
+        self.optional(settings.group_max_jobs.0, Self::u32)
     }
 
     /// As those of a queue.
     pub(in crate::engine) fn group_settings(&mut self, settings: GroupSettings) -> &mut Self {
-        let GroupSettings { weight, max_leased, retry, rate, pause } = settings;
+        let GroupSettings { weight, max_leased, retry, rate, max_jobs, pause } = settings;
         let pause = Some(pause.number()).filter(|pause| *pause != 0);
         let (limits, retries) = ([weight.is_some(), max_leased.is_some()], retry.is_some());
-        let bits = limits.into_iter().chain([pause.is_some(), retries, rate.0.is_some()]);
+        let later = [rate.0.is_some(), max_jobs.0.is_some()];
+        let bits = limits.into_iter().chain([pause.is_some(), retries]).chain(later);
         self.u8(bits.enumerate().map(|(bit, set)| u8::from(set) << bit).sum());
         self.optional(weight, Self::u32).optional(max_leased, Self::u32);
         self.optional(pause, Self::u64).optional(retry.map(|retry| retry as u8), Self::u8);
-        self.optional(rate.0, Self::rate)
+        self.optional(rate.0, Self::rate).optional(max_jobs.0, Self::u32)
     }
 
     fn rate(&mut self, rate: GroupRate) -> &mut Self {
@@ -348,7 +350,7 @@ impl<'a> FactReader<'a> {
 
     pub(in crate::engine) fn settings(&mut self) -> Result<QueueSettings, Malformed> {
         let mask = u16::from_le_bytes(self.array()?);
-        if mask >> Setting::ALL.len() != 0 {
+        if u32::from(mask) >> Setting::ALL.len() != 0 {
             return Err(self.malformed());
         }
         let has = |bit: u32| mask & (1 << bit) != 0;
@@ -371,6 +373,7 @@ impl<'a> FactReader<'a> {
             group_max_leased: Later(has(12).then(|| self.u32()).transpose()?),
             group_retry: Later(has(13).then(|| self.retry()).transpose()?),
             group_rate: Later(has(14).then(|| self.rate()).transpose()?),
+            group_max_jobs: Later(has(15).then(|| self.u32()).transpose()?),
         };
         Ok(settings)
     }
@@ -383,8 +386,9 @@ impl<'a> FactReader<'a> {
         let pause = Pause::of_number(has(2).then(|| self.u64()).transpose()?.unwrap_or(0));
         let retry = has(3).then(|| self.retry()).transpose()?;
         let rate = Later(has(4).then(|| self.rate()).transpose()?);
-        let holds = mask >> 5 == 0 && has(2) == (pause != Pause::None);
-        let settings = GroupSettings { weight, max_leased, retry, rate, pause };
+        let max_jobs = Later(has(5).then(|| self.u32()).transpose()?);
+        let holds = mask >> 6 == 0 && has(2) == (pause != Pause::None);
+        let settings = GroupSettings { weight, max_leased, retry, rate, max_jobs, pause };
         if holds { Ok(settings) } else { Err(self.malformed()) }
     }
 

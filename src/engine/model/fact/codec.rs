@@ -294,6 +294,7 @@ mod tests {
             group_max_leased: Later(Some(12)),
             group_retry: Later(Some(GroupRetry::Block)),
             group_rate: Later(Some(GroupRate { count: 13, span_ms: 60_000 })),
+            group_max_jobs: Later(Some(14)),
         }
     }
 
@@ -377,6 +378,7 @@ mod tests {
                     max_leased: Some(8),
                     retry: Some(GroupRetry::Block),
                     rate: Later(Some(GroupRate::NONE)),
+                    max_jobs: Later(Some(0)),
                     pause: Pause::Until(due),
                 },
             },

@@ -210,6 +210,12 @@ impl Queue {
         max.unwrap_or(0)
     }
 
+    /// Most delayed, ready and leased jobs of a group; 0 for no limit.
+    pub fn group_max_jobs(&self, group: u32) -> u32 {
+        let max = self.setting_of(group, |own| own.max_jobs.0, |all| all.group_max_jobs.0);
+        max.unwrap_or(0)
+    }
+
     /// Whether a job of a group that waits for its next attempt lets others pass.
     pub fn group_retry(&self, group: u32) -> GroupRetry {
         self.setting_of(group, |own| own.retry, |all| all.group_retry.0).unwrap_or_default()
@@ -228,6 +234,12 @@ impl Queue {
 }
 
 impl Store {
+    /// Delayed, ready and leased jobs of a group.
+    pub fn group_jobs(&self, queue: QueueNo, group: u32) -> u64 {
+        let groups = self.queue(queue).groups.as_deref();
+        groups.map_or(0, |groups| groups.counts(group)[..JobState::Dead as usize].iter().sum())
+    }
+
     pub fn find_group(&self, queue: QueueNo, name: &[u8]) -> Option<u32> {
         self.queue(queue).find_group(self.hasher.name(name), name)
     }

@@ -182,7 +182,7 @@ impl Store {
     }
 
     /// Whether it has a pace.
-    pub(in crate::engine::store) fn has_pace(&self, queue: QueueNo, name: &[u8]) -> bool {
+    pub fn has_pace(&self, queue: QueueNo, name: &[u8]) -> bool {
         let groups = self.queue(queue).groups.as_deref();
         let number = self.find_group(queue, name);
         groups.zip(number).is_some_and(|(groups, number)| groups.groups.get(number).pace.is_some())

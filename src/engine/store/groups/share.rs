@@ -12,8 +12,12 @@ use crate::engine::store::ready::rota::{CLOSED, NO_GROUP, Tiers};
 use crate::ids::QueueNo;
 use crate::time::{Micros, Millis};
 
-/// Groups that are asked for their tier at once after a change that concerns all.
+/// Groups that wait and are asked for their tier at once after a change that concerns all. With a rate each costs a µs.
 const REVIEWED_AT_ONCE: usize = 4_096;
+/// The same where rates have counted.
+const PACED_AT_ONCE: usize = 1_024;
+/// Of all of them, whether they wait or not.
+const REVIEWED_FIRST: u32 = 256;
 /// Groups in front that are, after that, before one of them gives a job.
 const REVIEWED_IN_FRONT: u32 = 256;
 
@@ -193,9 +197,10 @@ impl Store {
         let (queue_ref, _, _, chunks) = self.parts(queue);
         let Some(groups) = &mut queue_ref.groups else { return };
         groups.review = Some(NO_GROUP);
-        let waiting: Vec<u32> = queue_ref.ready.groups(chunks).take(REVIEWED_AT_ONCE).collect();
+        let at_once = if groups.paced > 0 { PACED_AT_ONCE } else { REVIEWED_AT_ONCE };
+        let waiting: Vec<u32> = queue_ref.ready.groups(chunks).take(at_once).collect();
         waiting.into_iter().for_each(|group| self.reset_group(queue, group, now));
-        self.review(queue, REVIEWED_AT_ONCE as u32, now);
+        self.review(queue, REVIEWED_FIRST, now);
     }
 
     /// While groups are being asked for their tier: puts those in front into theirs, so that no limit is passed. False if
