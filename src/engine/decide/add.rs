@@ -50,6 +50,8 @@ impl Step<'_, '_> {
                 Taken::Replace => {}
             }
         }
+        let named = queue.zip(add.group);
+        let group = named.and_then(|(queue, name)| self.store.find_group(queue, name));
         if let Some(queue) = queue {
             let counted = |index| {
                 let state = self.store.jobs().get(index).stage.state();
@@ -57,19 +59,21 @@ impl Step<'_, '_> {
             };
             let replaces = old.is_some_and(|(_, _, index)| counted(index));
             self.check_admission(queue, u64::from(!replaces))?;
-            if let Some(name) = add.group {
-                let group = self.store.find_group(queue, name);
-                let same = |index| Some(self.store.jobs().group(index)) == group;
+            if let Some(group) = group {
                 // Its place in the group is free then.
+                let same = |index| self.store.jobs().group(index) == group;
                 if !old.is_some_and(|(_, _, index)| counted(index) && same(index)) {
-                    self.check_group_admission(queue, name)?;
+                    self.check_group_admission(queue, group)?;
                 }
             }
         }
         let id_bytes = add.id.map_or(token::ID_BYTES, <[u8]>::len);
         let beside = stored_group_bytes(add.group) + stored_meta_bytes(add.meta.get());
         self.check_memory(queue, add.queue, std::iter::once(id_bytes + beside + add.body.len()))?;
-        self.check_group_memory(queue, add.group)?;
+        let new_group = add.group.filter(|_| group.is_none() && !self.live.in_transaction);
+        if let Some(name) = new_group {
+            self.live.check_room_for(self.store, group_bytes(name))?;
+        }
         if let (Some((queue, at, _)), Some(id)) = (old, add.id) {
             self.commit(&Fact::Deleted { queue, id }, at);
             self.note_place_free(queue);
@@ -112,19 +116,6 @@ impl Step<'_, '_> {
             self.check_level(LEVEL_GROUPS, "groups")?;
         }
         if meta.is_none() { Ok(()) } else { self.check_level(LEVEL_META, "META") }
-    }
-
-    /// Whether there is memory for a group, if it is new.
-    fn check_group_memory(
-        &self,
-        queue: Option<QueueNo>,
-        group: Option<&[u8]>,
-    ) -> Result<(), Error> {
-        let Some(name) = group.filter(|_| !self.live.in_transaction) else { return Ok(()) };
-        match queue.and_then(|queue| self.store.find_group(queue, name)) {
-            Some(_) => Ok(()),
-            None => self.live.check_room_for(self.store, group_bytes(name)),
-        }
     }
 
     /// Whether all members of the cluster, if there is one, read what this needs.

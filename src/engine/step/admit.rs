@@ -28,13 +28,13 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    /// Whether one more job may be added to a group, which may not be there yet.
-    pub fn check_group_admission(&self, number: QueueNo, name: &[u8]) -> Result<(), Error> {
-        let Some(group) = self.store.find_group(number, name) else { return Ok(()) };
+    /// Whether one more job may be added to a group.
+    pub fn check_group_admission(&self, number: QueueNo, group: u32) -> Result<(), Error> {
         let queue = self.store.queue(number);
         let max = u64::from(queue.group_max_jobs(group));
         let jobs = self.store.group_jobs(number, group);
         if max > 0 && jobs + 1 > max {
+            let name = queue.groups.as_deref().map_or(&b""[..], |groups| groups.name(group));
             let (group, queue) = (Shown::new(name), Shown::new(&queue.name));
             return Err(Error::GroupFull { group, queue, jobs, max });
         }

@@ -225,10 +225,11 @@ impl Queue {
     fn setting_of<T>(
         &self,
         group: u32,
-        own: fn(GroupSettings) -> Option<T>,
+        own: fn(&GroupSettings) -> Option<T>,
         all: fn(&QueueSettings) -> Option<T>,
     ) -> Option<T> {
-        let value = self.groups.as_ref().and_then(|groups| own(groups.settings(group)));
+        let groups = self.groups.as_ref();
+        let value = groups.and_then(|groups| own(&groups.groups.get(group).settings));
         value.or_else(|| self.settings.as_deref().and_then(all))
     }
 }
