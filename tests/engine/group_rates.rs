@@ -337,6 +337,23 @@ fn when_a_group_opens_is_told() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_closes_no_group_for_longer_than_its_rate() {
+    const DAY_MS: u64 = 86_400_000;
+    let mut bench = rated("DELAY.CONFIG SET q group-rate 1/1h", "a1 a2");
+    bench.at(30 * DAY_MS);
+    assert_eq!(popped(&mut bench, 1), "a1");
+    let was = bench.now();
+    bench.at_ms = DAY_MS;
+    let to = bench.now();
+    bench.engine.lower_clock(was, to);
+    bench.restart();
+    assert_eq!(popped(&mut bench, 1), "nil");
+    assert_eq!(served(&mut bench, 1), [DAY_MS + 3_600_000]);
+    // What no fact says cannot be replayed.
+    std::mem::forget(bench);
+}
+
+#[test]
 fn rates_of_groups_need_a_cluster_that_reads_them() {
     for (term, level) in [(1, LEVEL_GROUP_RATES - 1), (2, LEVEL_GROUP_RATES)] {
         let mut bench = Bench::new();

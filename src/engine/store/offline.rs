@@ -11,6 +11,7 @@ use crate::engine::model::queue_settings::{Pause, Pauses};
 use crate::engine::model::token::floor_at;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::JobIndex;
+use crate::engine::store::pace;
 use crate::ids::QueueNo;
 use crate::time::{Micros, Millis};
 
@@ -19,7 +20,7 @@ const MARGIN_MS: u64 = 1_000;
 
 impl Store {
     /// It was `was` when the last fact was applied, and is `to` from here on. Due times stay, as do the
-    /// ends of windows and of dead letters' retention: they are absolute. Leases and pauses have left what
+    /// ends of windows and of dead letters' retention: they are absolute. Leases, pauses and rates of groups have left what
     /// they had left at `was`. Tokens and made ids go on above all that were given by the clock that was
     /// wrong. Looks at every queue and lease.
     pub fn lower_clock(&mut self, was: Micros, to: Micros) {
@@ -47,6 +48,14 @@ impl Store {
             for (name, own) in paused {
                 let settings = GroupSettings { pause: pause(own.pause), ..own };
                 self.set_group(number, &name, settings, to);
+            }
+            let nanos = [was, to].map(pace::nanos);
+            let lowered = |gave: u64| gave.min(nanos[1] + gave.saturating_sub(nanos[0]));
+            let paces = self.queue(number).groups.iter().flat_map(|groups| groups.paces());
+            let later = paces.filter(|(_, gave)| lowered(*gave) < *gave);
+            let later: Vec<_> = later.map(|(name, gave)| (name.to_vec(), lowered(gave))).collect();
+            for (name, gave) in later {
+                self.set_pace(number, &name, gave, to);
             }
             let queue = self.queue_mut(number);
             // Where the wheels of the loaded queue begin.
