@@ -110,7 +110,8 @@ impl Step<'_, '_> {
         self.reply(Reply::Integer(progress.moved as i64))
     }
 
-    /// The next dead job of a group; none if there is none, or a turn has looked at enough of others.
+    /// The next dead job of a group. `None` if the group has no more, or if this turn has already
+    /// looked at `LOOKED_FOR_GROUP_PER_TURN` jobs of other groups.
     fn oldest_dead_of(
         &self,
         group: &[u8],

@@ -246,7 +246,7 @@ impl Step<'_, '_> {
         Taken::Leased { queue, index, token, lease_end, delivery }
     }
 
-    /// Of a job that is about to be delivered.
+    /// What the rates have to know of a job that is about to be delivered.
     fn delivery_of(&self, queue: QueueNo, index: u32) -> Delivery {
         let (of, group) = (self.store.queue(queue), self.store.jobs().group(index));
         let by_group = group != NO_GROUP && of.group_rate(group) != GroupRate::NONE;

@@ -108,7 +108,8 @@ pub struct Redriven {
     /// The due time of IN, as of the receipt of the command.
     pub due: Millis,
     pub moved: u64,
-    /// Of one group: the dead job of another that was looked at last, and the sequence of its death.
+    /// With GROUP: the last dead job of another group that was looked at, and its place in the order
+    /// of deaths. The next turn goes on behind it.
     pub passed: Option<(JobIndex, i64)>,
 }
 

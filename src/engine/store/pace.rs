@@ -56,7 +56,7 @@ pub fn allowed(next_ns: u64) -> Micros {
     Micros(next_ns.saturating_sub(EARLY_NS).div_ceil(1_000))
 }
 
-/// Of an instant, ns since the Unix epoch: until the year 2554.
+/// An instant in ns since the Unix epoch; a u64 holds them until the year 2554.
 pub fn nanos(at: Micros) -> u64 {
     at.0.saturating_mul(1_000)
 }

@@ -90,7 +90,7 @@ pub(super) struct Account<'e> {
     coarse: bool,
 }
 
-/// The lower of two limits, of which 0 is none.
+/// The lower of two limits; 0 means that there is no limit.
 pub fn least(one: u64, other: u64) -> u64 {
     match (one, other) {
         (0, max) | (max, 0) => max,

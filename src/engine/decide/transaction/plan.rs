@@ -210,6 +210,13 @@ impl<'e, 'r> Plan<'e, 'r> {
 
     /// Whether one more job may be added to a group then. What makes room for it in between does not count.
     fn check_group(&mut self, name: QueueName<'r>, group: &[u8]) -> Result<(), Error> {
+        let check_room = |jobs, max| match max {
+            1.. if jobs >= max => {
+                let (group, queue) = (Shown::new(group), Shown::new(name.name));
+                Err(Error::GroupFull { group, queue, jobs, max })
+            }
+            _ => Ok(()),
+        };
         let store = self.store;
         let account = self.account(name);
         let coming = account.added_to.get(group).copied().unwrap_or(0) + account.added_to_any;
@@ -221,16 +228,10 @@ impl<'e, 'r> Plan<'e, 'r> {
             let all = queue.settings.as_deref().and_then(|settings| settings.group_max_jobs.0);
             let set = [own, all].map(|max| u64::from(max.unwrap_or(0)));
             let max = set.into_iter().fold(account.group_max_jobs, least);
-            let jobs = there + coming;
-            if max > 0 && jobs + 1 > max {
-                let (group, queue) = (Shown::new(group), Shown::new(name.name));
-                return Err(Error::GroupFull { group, queue, jobs, max });
-            }
+            check_room(there + coming, max)?;
         }
-        let max = account.group_max_jobs;
-        if account.queues.is_empty() && max > 0 && coming + 1 > max {
-            let (group, queue) = (Shown::new(group), Shown::new(name.name));
-            return Err(Error::GroupFull { group, queue, jobs: coming, max });
+        if account.queues.is_empty() {
+            check_room(coming, account.group_max_jobs)?;
         }
         *account.added_to.entry(group.into()).or_default() += 1;
         Ok(())

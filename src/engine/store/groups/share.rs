@@ -12,11 +12,11 @@ use crate::engine::store::ready::rota::{CLOSED, NO_GROUP, Tiers};
 use crate::ids::QueueNo;
 use crate::time::{Micros, Millis};
 
-/// Groups that wait and are asked for their tier at once after a change that concerns all. With a rate each costs a µs.
+/// Groups that wait and are asked for their tier at once after a change that concerns all.
 const REVIEWED_AT_ONCE: usize = 4_096;
-/// The same where rates have counted.
+/// The same where rates have counted: with a rate each costs a µs.
 const PACED_AT_ONCE: usize = 1_024;
-/// Of all of them, whether they wait or not.
+/// How many of all groups, whether they wait or not, are asked at once.
 const REVIEWED_FIRST: u32 = 256;
 /// Groups in front that are, after that, before one of them gives a job.
 const REVIEWED_IN_FRONT: u32 = 256;
