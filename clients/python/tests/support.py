@@ -21,6 +21,9 @@ import redis
 HERE = Path(__file__).resolve().parent
 BINARY = os.environ.get("DELAYD_BIN", str(HERE.parents[2] / "target" / "debug" / "delayd"))
 PATIENCE_S = 20.0
+# Servers start in threads while pytest names each test in the environment. A child that is given none shares the array
+# of this process until it is executed, and setenv may free that array meanwhile: "Bad address", once in some thousand.
+ENVIRONMENT = dict(os.environ)
 
 
 def until(condition, seconds=PATIENCE_S, pause=0.005):
@@ -48,7 +51,9 @@ class Server:
         options = {**self.options, "port": self.port, "dir": self.dir}
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         with log.open("w") as file:
-            self.process = subprocess.Popen([BINARY, *words], stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(
+                [BINARY, *words], stdout=file, stderr=file, stdin=subprocess.DEVNULL, env=ENVIRONMENT,
+            )
         def listens():
             assert self.process.poll() is None, log.read_text()
             return re.search(r"listens on [^ ]*?:(\d+)", log.read_text())

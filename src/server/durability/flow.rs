@@ -43,10 +43,9 @@ impl RunningJournal {
             }
             Some(cause) => {
                 let room = self.journal.room_bytes();
-                // If no new segment can be made, most of the current one is left, and perhaps no
-                // base comes to free space. Nothing is added from here on, and half of a segment is
-                // kept for commands that end jobs.
-                let reserve_bytes = room.min(self.segment_bytes / 2);
+                // Perhaps no base comes to free space. Nothing is added from here on, and half of the room there was
+                // is kept for commands that end jobs.
+                let reserve_bytes = room.min(self.ends_bytes);
                 // The head and the padding of the batch.
                 let bytes = (room - reserve_bytes).saturating_sub(FRAME_BYTES);
                 let reserve_bytes = reserve_bytes.saturating_sub(FRAME_BYTES);
@@ -261,10 +260,14 @@ impl RunningJournal {
         self.journal.shared().spares.load(Ordering::Acquire) > 0
     }
 
-    /// There is no segment after the current one to continue in.
+    /// There is no segment after the current one to continue in. Usually most of that one is left; if the keeper needed
+    /// long to find out, jobs were added meanwhile, down to [`least_room_bytes`](RunningJournal::least_room_bytes) and a
+    /// turn. So taking jobs and ending them share what is left: with segments of 1 MiB, and 400 KiB left, half a
+    /// segment for ending would leave consumers without jobs, and so without anything to end.
     fn note_full(&mut self) {
         if let (Some(cause), None) = (&self.no_spare, &self.full) {
             tracing::warn!(%cause, "the journal has no space for another segment");
+            self.ends_bytes = self.journal.room_bytes().min(self.segment_bytes) / 2;
         }
         self.full.clone_from(&self.no_spare);
     }
@@ -298,5 +301,25 @@ mod tests {
         // It has done what a base can do.
         shared.segments.store(1, Ordering::Relaxed);
         assert!(!running.is_base_due(0, 0));
+    }
+
+    /// Seen beside busy loops: 20 batches of 50 KB were added while the keeper waited for a core to find out.
+    #[test]
+    fn taking_has_room_however_late_the_journal_is_found_full() {
+        let notifier = Arc::new(Notifier::default());
+        let (mut running, _disk) = RunningJournal::by_hand((0, 0), 0, &Config::default(), notifier);
+        let (segment, shared) = (running.segment_bytes, Arc::clone(running.journal.shared()));
+        for (left_bytes, half_bytes) in [(segment, segment / 2), (segment / 4, segment / 8)] {
+            shared.capacity_bytes.store(left_bytes, Ordering::Relaxed);
+            running.note_spare(Err(io::Error::other("no space")), 0);
+            let Flow::Running { room } = running.flow(0) else { panic!("it is not stuck") };
+            let kept = half_bytes - FRAME_BYTES;
+            assert_eq!((room.bytes, room.reserve_bytes), (kept, kept), "of {left_bytes}");
+            // What is taken takes nothing of the other half.
+            shared.capacity_bytes.store(half_bytes, Ordering::Relaxed);
+            let Flow::Running { room } = running.flow(0) else { panic!("it is not stuck") };
+            assert_eq!((room.bytes, room.reserve_bytes), (0, kept), "of {left_bytes}");
+            running.note_spare(Ok(()), 0);
+        }
     }
 }

@@ -31,6 +31,8 @@ pub struct RunningJournal {
     pub(super) kept_bytes: u64,
     /// Why there is no room for another segment, while none is left.
     pub(super) full: Option<Arc<str>>,
+    /// The room that is kept for commands that end jobs meanwhile, bytes.
+    pub(super) ends_bytes: u64,
     /// Why the last spare could not be made.
     pub(super) no_spare: Option<Arc<str>>,
     /// Since when a segment would take the room of the next base, while no base is coming; monotonic,
@@ -101,6 +103,7 @@ impl RunningJournal {
             segment_bytes,
             kept_bytes: 0,
             full: None,
+            ends_bytes: 0,
             no_spare: None,
             short_since_us: None,
             kept: (u64::MAX, "".into()),
