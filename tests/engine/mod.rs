@@ -10,6 +10,7 @@ mod group_rates;
 mod groups;
 mod herds;
 mod instant;
+mod latest;
 mod limits;
 mod lists;
 mod meta;

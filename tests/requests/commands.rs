@@ -234,7 +234,7 @@ fn options_are_those_of_the_tree() {
                     spec.arguments.iter().filter(|a| options(std::slice::from_ref(a)).is_empty());
                 words.extend(positional.flat_map(sample));
             }
-            let needs_id = ["NX", "REPLACE", "UNIQUE"];
+            let needs_id = ["NX", "REPLACE", "LATEST", "MAXDELAY", "UNIQUE"];
             let token = option.token.expect("an option has a token");
             if matches!((spec.name, token), ("failover", "FORCE") | ("delay.config|set", "GROUP")) {
                 // It is understood, and refused: of groups with the setting that is sampled.
@@ -242,6 +242,9 @@ fn options_are_those_of_the_tree() {
             }
             if spec.name == "delay.add" && needs_id.contains(&token) {
                 words.extend(["ID", "x"]);
+            }
+            if token == "MAXDELAY" {
+                words.push("LATEST");
             }
             if spec.name == "hello" {
                 words.push("3");

@@ -105,6 +105,12 @@ pub struct Check<'c> {
     pub expected: VecDeque<Fact<'static>>,
     /// The new job that ADD must make.
     pub to_add: Option<&'c Add<'static>>,
+    /// The one that must follow a leased job.
+    pub to_follow: Option<&'c Add<'static>>,
+    /// When the first job was added whose place the new one takes, if that counts.
+    pub since: Option<u64>,
+    /// The job whose place another one must take now, and whether that is as before a sweep.
+    pub succeeding: Option<(QueueKey, Kept, bool)>,
     /// What must be set, and which pauses there must be.
     pub to_set: Option<(QueueKey, QueueSettings)>,
     pub to_pause: Option<(QueueKey, Pauses)>,
@@ -178,6 +184,9 @@ impl Auditor {
             decided: false,
             expected: VecDeque::new(),
             to_add: None,
+            to_follow: None,
+            since: None,
+            succeeding: None,
             to_set: None,
             to_pause: None,
             to_group: None,
@@ -352,6 +361,7 @@ impl<'c> Check<'c> {
         self.finish_back();
         assert!(self.expected.is_empty(), "missing facts: {:?}", self.expected);
         assert!(self.to_add.is_none() && self.entering.is_none(), "the job was not added");
+        assert!(self.to_follow.is_none() && self.succeeding.is_none(), "the job does not follow");
         let unset = self.to_group.is_some() || self.to_pause.is_some();
         assert!(self.to_set.is_none() && !unset, "nothing was set");
         let undone = self.to_schedule.is_some() || self.to_suspend.is_some();

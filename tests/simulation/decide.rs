@@ -3,7 +3,7 @@
 use delayd::engine::model::fact::{Destination, Fact};
 use delayd::engine::model::reply::Reason;
 use delayd::engine::model::request::{
-    JobState, ListPop, Nack, Only, QueueName, Request, Scan, Taken, Wait, When,
+    Add, JobState, ListPop, Nack, Only, QueueName, Request, Scan, Taken, Wait, When,
 };
 use delayd::engine::model::walk::Cursor;
 use delayd::ids::{QueueNo, Token};
@@ -15,6 +15,7 @@ use crate::simulation::handing::FROM_THE_BACK;
 use crate::simulation::look::peeked;
 use crate::simulation::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
 use crate::simulation::schedules::ModelSchedule;
+use crate::simulation::successors::waits_since;
 use crate::simulation::trace::{Kept, Said, keep};
 
 fn key(name: QueueName<'static>) -> QueueKey {
@@ -85,6 +86,10 @@ impl<'c> Check<'c> {
                 {
                     return self.refused(&error);
                 }
+                let max = add.max_delay_ms.map(When::In);
+                if let Some(error) = max.and_then(|when| self.when_error("MAXDELAY", when)) {
+                    return self.refused(&error);
+                }
                 let queue = self.model().queues.get(&job_key);
                 let number = queue.map(|queue| QueueNo(queue.number));
                 let id = add.id.unwrap_or_default();
@@ -94,10 +99,13 @@ impl<'c> Check<'c> {
                     match add.taken {
                         Taken::Keep => return self.reply = Some(Said::Nil),
                         Taken::Refuse => return self.refused("EXISTS"),
-                        Taken::Replace => {}
+                        Taken::Replace | Taken::Latest => {}
                     }
                 }
-                let old = self.model().job(job_key, id).map(|job| job.state);
+                let old = self.model().job(job_key, id).cloned();
+                self.since = old.as_ref().filter(|_| max.is_some()).and_then(waits_since);
+                let old = old.map(|job| job.state);
+                let follows = add.taken == Taken::Latest && old == Some(JobState::Leased);
                 let grows = add.id.is_none() || old.is_none_or(|state| state == JobState::Dead);
                 if let Some(error) = self.not_admitted(job_key, u64::from(grows)) {
                     let note = if error == "FULL" { "full" } else { "refused: paused" };
@@ -109,13 +117,17 @@ impl<'c> Check<'c> {
                 let full = |queue: &ModelQueue| {
                     group.is_some_and(|group| queue.is_group_full(group, add.id))
                 };
-                if queue.is_some_and(full) {
+                if !follows && queue.is_some_and(full) {
                     self.auditor.note("group full");
                     return self.refused("FULL group");
                 }
                 let beside =
                     stored(add.meta.get().block()) + add.group.map_or(0, |name| 6 + name.len());
                 if self.out_of_memory(add.body.len() + beside + id.len()) {
+                    return;
+                }
+                if follows {
+                    self.to_follow = Some(add);
                     return;
                 }
                 if job || window {
@@ -160,7 +172,9 @@ impl<'c> Check<'c> {
                 let mut removed = 0;
                 for id in ids {
                     let state = self.model().job(key(queue), id).map(|job| job.state);
-                    if state != Some(JobState::Leased) && self.delete(key(queue), id) {
+                    if state == Some(JobState::Leased) {
+                        self.remove_next(key(queue), id);
+                    } else if self.delete(key(queue), id) {
                         removed += i64::from(state.is_some());
                     }
                 }
@@ -168,7 +182,9 @@ impl<'c> Check<'c> {
             }
             Request::Cancel { queue, id, force } => {
                 let state = self.model().job(key(queue), id).map(|job| job.state);
-                if state != Some(JobState::Leased) || force {
+                if state == Some(JobState::Leased) && !force {
+                    self.remove_next(key(queue), id);
+                } else {
                     self.delete(key(queue), id);
                 }
                 self.reply = Some(state.map_or(Said::Nil, Said::State));
@@ -395,25 +411,28 @@ impl<'c> Check<'c> {
         false
     }
 
-    /// When a due time is in the past, it is now. Where a job enters must keep the order.
-    pub fn place_new(
-        &mut self,
-        key: QueueKey,
-        ready: bool,
-        due: Millis,
-        when: When,
-        absolute: bool,
-    ) {
-        let (now, ceil) = (self.now(), self.ceil());
+    /// When a job is due: in the past is now.
+    pub fn due_of(&self, when: When) -> u64 {
+        match when {
+            When::In(0) => self.now().0,
+            When::In(ms) => self.ceil() + ms,
+            When::At(at) => at.max(self.now().0),
+        }
+    }
+
+    /// When the job of an ADD is due.
+    pub fn due_of_add(&self, add: &Add<'static>) -> u64 {
+        let due = self.due_of(add.when);
+        let Some(max_ms) = add.max_delay_ms else { return due };
+        let last = self.since.map_or(self.ceil() + max_ms, |since| since + max_ms);
+        due.min(last).max(self.now().0)
+    }
+
+    /// Where a job enters must keep the order.
+    pub fn place_new(&mut self, key: QueueKey, ready: bool, due: Millis) {
+        let now = self.now();
         // The sweep before the request may have ended with its budget, not knowing that it was done.
         let swept = self.work > 0;
-        let wanted = match when {
-            When::In(0) => now.0,
-            When::In(ms) => ceil + ms,
-            When::At(at) => at.max(now.0),
-        };
-        assert_eq!(due.0, wanted, "the due time of {when:?} at {now:?}");
-        assert_eq!(absolute, matches!(when, When::At(_)));
         let queue = self.model().queue(key);
         let pending = queue.next().is_some_and(|next| next <= now.0);
         let of_schedules = queue.schedules.values().filter_map(ModelSchedule::wake).min();
@@ -438,6 +457,11 @@ impl<'c> Check<'c> {
         let job = self.model().job(key, id);
         if job.is_none_or(|job| job.token != Some(token)) {
             return false;
+        }
+        if job.is_some_and(|job| job.next.is_some()) {
+            self.auditor.note("acked");
+            self.expect_next(key, id, true);
+            return true;
         }
         let window_end = Millis(self.end_job(key, id, |_| ()));
         let queue = self.model().queue(key);
@@ -480,7 +504,9 @@ impl<'c> Check<'c> {
         }
         let (now, ceil) = (self.now().0, self.ceil());
         let job = self.model().job(key, id).expect("it is leased").clone();
-        let to = if nack.bury {
+        let to = if job.next.is_some() {
+            Destination::Ready
+        } else if nack.bury {
             self.dead(key, Reason::Buried, ceil)
         } else if !nack.uncounted && job.used_up() {
             self.dead(key, Reason::Attempts, ceil)
@@ -508,6 +534,9 @@ impl<'c> Check<'c> {
             job.error = error.or(job.error);
         });
         self.model().queue(key).totals.nacked += 1;
+        if job.next.is_some() {
+            self.expect_next(key, id, false);
+        }
         self.reply = Some(Said::Integer(1));
         self.auditor.note("nacked");
     }
@@ -540,12 +569,8 @@ impl<'c> Check<'c> {
         if let Some(error) = self.when_error("when", when) {
             return self.refused(&error);
         }
-        let (now, ceil) = (self.now().0, self.ceil());
-        let due = match when {
-            When::In(0) => now,
-            When::In(ms) => ceil + ms,
-            When::At(at) => at.max(now),
-        };
+        let now = self.now().0;
+        let due = self.due_of(when);
         let job = self.model().job(key, id).filter(|job| {
             matches!(job.state, JobState::Delayed | JobState::Ready)
                 && match only {
@@ -570,7 +595,8 @@ impl<'c> Check<'c> {
         let state = if ready { JobState::Ready } else { JobState::Delayed };
         let (serial, step) = (self.model().serial(), self.auditor.steps);
         let job = self.model().queue(key).take(id).expect("it is there");
-        self.place_new(key, ready, told_due, when, absolute);
+        assert_eq!((told_due.0, absolute), (due, matches!(when, When::At(_))), "{when:?}");
+        self.place_new(key, ready, told_due);
         let queue = self.model().queue(key);
         let token = None;
         assert_eq!(left, ready && queue.due_left(), "where it enters");

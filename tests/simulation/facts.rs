@@ -2,9 +2,8 @@
 
 use delayd::engine::model::fact::{Destination, Fact, FactId};
 use delayd::engine::model::group::Grouping;
-use delayd::engine::model::policy::Policy;
 use delayd::engine::model::reply::Reason;
-use delayd::engine::model::request::{JobState, Request};
+use delayd::engine::model::request::{JobState, Request, When};
 use delayd::engine::model::token;
 use delayd::ids::QueueNo;
 use delayd::limits::TOTALS_SHARE;
@@ -44,7 +43,8 @@ impl Check<'_> {
                     | Fact::Unleased { .. }
                     | Fact::Unpopped { .. }
                     | Fact::GroupPaced { .. }
-            );
+            )
+            || matches!(self.succeeding, Some((.., true)));
         let key = fact.queue().and_then(|queue| self.model().numbers.get(&queue.0).copied());
         match key {
             Some(key) if !before => self.open_paced(key),
@@ -55,6 +55,13 @@ impl Check<'_> {
         }
         if self.extended_by_stall(fact) {
             return;
+        }
+        if !matches!(fact, Fact::GroupPaced { .. })
+            && let Some((key, id, _)) = self.succeeding.take()
+        {
+            let wanted = self.told_next(key, id, false);
+            assert_eq!(*fact, wanted, "what follows {id:?} (right)");
+            return self.succeed(key, id, &wanted);
         }
         if fact.schedule().is_some() {
             return self.schedule_fact(fact);
@@ -152,7 +159,11 @@ impl Check<'_> {
             Fact::PolicyForgotten { number } => {
                 let policy = self.model().policies.remove(&number.0).expect("it was bound");
                 let mut jobs = self.model().queues.values().flat_map(|queue| queue.jobs.values());
-                assert!(jobs.all(|job| job.policy != policy), "a job uses policy {number}");
+                let uses = |job: &ModelJob| job.policy == policy;
+                assert!(
+                    !jobs.any(|job| uses(job) || job.next.as_deref().is_some_and(uses)),
+                    "a job uses policy {number}"
+                );
             }
             Fact::Leased { queue, id, token, lease_end, bound, on_time } => {
                 let (key, id) = (self.key(queue), keep(id));
@@ -220,6 +231,10 @@ impl Check<'_> {
                 self.model().queue(key).used = now;
             }
             Fact::Added { .. } => self.added(fact),
+            Fact::SuccessorSet { queue, .. } => {
+                let key = self.key(queue);
+                self.successor_set(key, fact);
+            }
             Fact::Configured { queue, ref settings } => self.configured(queue, settings),
             Fact::Unpopped { queue, image } => {
                 let key = self.key(queue);
@@ -261,6 +276,7 @@ impl Check<'_> {
                 queue.policies.take_back(id);
                 queue.totals.delivered -= 1;
                 queue.used = now;
+                self.note_delivery_over(key, id, true);
                 self.auditor.note("unleased");
             }
             _ => {
@@ -281,6 +297,7 @@ impl Check<'_> {
             left,
             due,
             body,
+            added,
             group,
             meta,
         } = *fact
@@ -299,19 +316,12 @@ impl Check<'_> {
             }
         };
         assert!(add.id.is_none_or(|wanted| wanted == id), "the id asked for");
-        let set = self.settings_of(key);
-        let backoff = add.backoff.clone().or(set.backoff);
-        let wanted = Policy {
-            attempts: add.attempts.or(set.attempts).unwrap_or(20),
-            backoff: backoff.unwrap_or_default(),
-            lease_ms: add.lease_ms.unwrap_or(0),
-            ttl_ms: add.ttl_ms.or(set.ttl_ms).unwrap_or(0),
-            unique_ms: add.unique_ms,
-        };
-        assert_eq!(self.model().policies.get(&policy.0), Some(&wanted), "the policy");
-        assert_eq!(priority, add.priority.or(set.priority).unwrap_or(5));
+        let wanted = self.check_terms(key, add, policy, priority);
         assert_eq!((body, group, meta), (add.body, add.group, add.meta.get()));
-        self.place_new(key, ready, due, add.when, absolute);
+        assert_eq!(due.0, self.due_of_add(add), "the due time of {:?} at {now:?}", add.when);
+        assert_eq!(absolute, matches!(add.when, When::At(_)));
+        assert_eq!(added.map(|at| at.0), self.since, "since when it counts");
+        self.place_new(key, ready, due);
         let (serial, step) = (self.model().serial(), self.auditor.steps);
         let queue = self.model().queue(key);
         queue.totals.added += 1;
@@ -319,13 +329,16 @@ impl Check<'_> {
         assert_eq!(left, ready && queue.due_left(), "where it enters");
         let place = if ready { queue.give_place(left) } else { 0 };
         let state = if ready { JobState::Ready } else { JobState::Delayed };
+        let first = self.since.inspect(|_| self.auditor.note("added in place of one"));
         let job = ModelJob::new(id, add.body, serial, now.0, wanted);
+        let queue = self.model().queue(key);
         let (group, meta) = (keep(group.unwrap_or_default()), keep(meta.block()));
         queue.put(ModelJob {
             group,
             meta,
             state,
             due: due.0,
+            added: first.unwrap_or(now.0),
             priority,
             place,
             ready_step: step,
@@ -359,7 +372,9 @@ impl Check<'_> {
         let reason = if lost { Reason::Lost } else { Reason::Timeout };
         // However late that is noticed.
         let ended = job.lease_end.min(ceil);
-        let wanted = if job.used_up() {
+        let wanted = if job.next.is_some() {
+            Destination::Ready
+        } else if job.used_up() {
             self.dead(key, reason, ended)
         } else if job.unanswered == 0 {
             Destination::Ready
@@ -383,6 +398,7 @@ impl Check<'_> {
         } else {
             queue.totals.timeouts += 1;
         }
+        self.note_delivery_over(key, id, lost);
         self.auditor.note(if lost { "lost" } else { "timeout" });
     }
 

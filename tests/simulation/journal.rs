@@ -126,11 +126,14 @@ fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
                 | Fact::PolicyBound { .. }
                 | Fact::PolicyForgotten { .. }
                 | Fact::Deleted { .. }
+                | Fact::SuccessorSet { .. }
         ),
-        Request::Ack { .. } => matches!(fact, Fact::Acked { .. }),
-        Request::Nack(_) => matches!(fact, Fact::Nacked { .. }),
+        Request::Ack { .. } => {
+            matches!(fact, Fact::Acked { .. } | Fact::Succeeded { acked: true, .. })
+        }
+        Request::Nack(_) => matches!(fact, Fact::Nacked { .. } | Fact::Succeeded { .. }),
         Request::Delete { .. } | Request::Cancel { .. } | Request::DeleteEqual { .. } => {
-            matches!(fact, Fact::Deleted { .. })
+            matches!(fact, Fact::Deleted { .. } | Fact::SuccessorRemoved { .. })
         }
         Request::Push(_) => matches!(
             fact,

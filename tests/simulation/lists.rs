@@ -103,6 +103,7 @@ impl Check<'_> {
             left,
             due,
             body,
+            added,
             group,
             meta,
         } = *fact
@@ -118,7 +119,10 @@ impl Check<'_> {
         let id = keep(&token::written(made));
         let body = keep(body);
         assert_eq!(entering.bodies.pop_front(), Some(body), "the body");
-        assert!(group.is_none() && meta.is_none(), "lists know no groups and no META");
+        assert!(
+            added.is_none() && group.is_none() && meta.is_none(),
+            "lists know no groups and no META"
+        );
         assert!(!absolute && ready && left == (entering.side == Side::Left) && due == now);
         let set = self.settings_of(key);
         let wanted = Policy {

@@ -24,6 +24,7 @@ mod rates;
 mod schedules;
 mod scheduling;
 mod sharing;
+mod successors;
 mod timetable;
 mod trace;
 mod workload;
@@ -74,6 +75,12 @@ fn random_runs_are_as_specified() {
         "added",
         "added with META",
         "added to a group",
+        "added in place of one",
+        "set to follow",
+        "another set to follow",
+        "removed what follows",
+        "followed after an ACK",
+        "followed after a failure",
         "group configured",
         "group paused",
         "group's pause over",

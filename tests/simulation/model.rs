@@ -57,6 +57,8 @@ pub struct ModelJob {
     pub place: i64,
     /// The step in which it became ready with a new place.
     pub ready_step: u64,
+    /// What follows it.
+    pub next: Option<Box<ModelJob>>,
 }
 
 impl ModelJob {
@@ -90,6 +92,7 @@ impl ModelJob {
             error: None,
             place: 0,
             ready_step: 0,
+            next: None,
         }
     }
 
@@ -132,6 +135,7 @@ impl ModelJob {
             lease,
             death: self.death.map(|(reason, died, _)| (reason, Millis(died))),
             error: self.error,
+            latest: self.next.as_ref().map(|next| Millis(next.due)),
             group: self.group,
             meta: self.meta,
         }

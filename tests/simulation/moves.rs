@@ -3,7 +3,7 @@
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::group::Grouping;
 use delayd::engine::model::request::Purge;
-use delayd::engine::model::request::{JobState, Redrive, Request, Which};
+use delayd::engine::model::request::{JobState, Redrive, Request, When, Which};
 use delayd::ids::{ClientId, QueueNo};
 use delayd::time::Micros;
 
@@ -62,7 +62,11 @@ impl Check<'_> {
             }
         }
         if begun == self.step.now {
-            self.place_new(key, ready, due, redrive.when, absolute);
+            assert_eq!(
+                (due.0, absolute),
+                (self.due_of(redrive.when), matches!(redrive.when, When::At(_)))
+            );
+            self.place_new(key, ready, due);
         }
         let (serial, step) = (self.model().serial(), self.auditor.steps);
         let queue = self.model().queue(key);

@@ -73,6 +73,7 @@ pub struct View {
     pub lease: Option<(Token, Millis, bool)>,
     pub death: Option<(Reason, Millis)>,
     pub error: Option<Kept>,
+    pub latest: Option<Millis>,
     pub group: Kept,
     pub meta: Kept,
 }
@@ -249,6 +250,7 @@ impl From<Reply<'_>> for Said {
                 lease: view.lease,
                 death: view.death,
                 error: view.error.map(keep),
+                latest: view.latest,
                 group: keep(view.group.unwrap_or_default()),
                 meta: keep(view.meta.block()),
             })),

@@ -291,9 +291,10 @@ impl Workload {
 
     pub fn add(&mut self, now_ms: u64) -> Add<'static> {
         let id = self.percent(self.options.ids_given).then(|| self.id());
-        let taken = match self.rng.random_range(0..3) {
+        let taken = match self.rng.random_range(0..4) {
             0 if id.is_some() => Taken::Keep,
             1 if id.is_some() => Taken::Replace,
+            2 if id.is_some() => Taken::Latest,
             _ => Taken::Refuse,
         };
         let body = self.body();
@@ -303,12 +304,17 @@ impl Workload {
             Some((queue, id)) => (queue, Some(id)),
             None => (self.queue(), id),
         };
+        let when = self.when(now_ms);
+        let newer = matches!(taken, Taken::Replace | Taken::Latest) && self.one_in(2);
+        let least = if let When::In(ms) = when { ms } else { 0 };
+        let max_delay_ms = newer.then(|| least.max([1, 40, 2_000][self.pick(3)]));
         Add {
             queue,
-            when: self.when(now_ms),
+            when,
             body,
             id,
             taken,
+            max_delay_ms,
             priority: rare.then(|| self.rng.random_range(0..=9)),
             attempts: self.rng.random::<bool>().then_some(self.options.attempts_max),
             backoff: self.rng.random::<bool>().then(|| self.backoff()),

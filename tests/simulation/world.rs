@@ -329,6 +329,7 @@ impl World {
                 add.id = None;
                 for _ in 0..self.workload.rng.random_range(1..=self.workload.options.herd_max) {
                     add.taken = delayd::engine::model::request::Taken::Refuse;
+                    add.max_delay_ms = None;
                     add.unique_ms = 0;
                     self.ask(at, Request::Add(add.clone()));
                 }

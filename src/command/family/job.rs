@@ -79,7 +79,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .reply("Map (in RESP2 a flat array): `id`, `state`, `body`, `due`, `added` (unix ms), `priority`, \
                 `attempt`, `max-attempts` (0 no limit), `deliveries`, `nacks`, `timeouts`, `lost`, \
                 `backoff`, `lease-ms` (0 if it has none of its own), `ttl-ms` (0 never), `expires` (unix ms, 0 \
-                never), `unique-ms`; while leased `token`, `lease-end` (unix ms), `bound` (0 or 1); when \
+                never), `unique-ms`; while leased `token`, `lease-end` (unix ms), `bound` (0 or 1), and `latest`, the due time of the job that follows, if one does; when \
                 dead `reason` (`attempts`, `timeout`, `lost`, `buried`) and `died` (unix ms), `error` \
                 when a NACK gave one; last, if the job has them, `group`, and `meta`, a map. Nil if there is no such job.")
         .example(&[("DELAY.GET orders order:8", "(nil)")])

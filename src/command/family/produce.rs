@@ -4,8 +4,9 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
-use crate::engine::model::request::{Add, Request, Taken};
+use crate::engine::model::request::{Add, Request, Taken, When};
 use crate::error::Error;
+use crate::time::Written;
 
 /// The queue, as almost every command begins.
 pub(super) const QUEUE: Argument =
@@ -70,6 +71,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
                 "If the id is taken: the old job is removed, whatever its state, and its lease is void; the new \
                  one gets the id and a new place, the last.",
             ),
+            Argument::word("latest", "LATEST").about(
+                "As REPLACE, but a running lease goes on and its token stays valid: the new job follows when that delivery \
+                 ends, however it ends, and the old job is not tried again. Another LATEST takes its place.",
+            ),
         ],
     )
     .optional(),
@@ -94,6 +99,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
         "The id stays taken this long after the job was acknowledged, popped or expired. Default 0: it is free \
          at once.",
     ),
+    Argument::option("MAXDELAY", "maxdelay", ArgumentKind::Duration).shown("duration").about(
+        "With REPLACE or LATEST: the job falls due at most this long after the first of those that replaced each other \
+         before any was delivered, however often it is moved. 1ms to `max-delay`, and at least as long as a relative `when`.",
+    ),
     GROUP.about(
         "The group of the job in its queue, such as a customer, 1 to 512 bytes. Groups share the front of the queue, so \
          that one with many jobs does not make the others wait.",
@@ -104,7 +113,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
 .keys(KeyPositions::Range { first: 1, last: 1 })
 .access(Access::Insert)
 .reply("Bulk string: the id. Nil with NX if the id is taken.")
-.notes("`NX`, `REPLACE` and `UNIQUE` need `ID`. An id that is taken by a job in any state is refused with the \
+.notes("`NX`, `REPLACE`, `LATEST` and `UNIQUE` need `ID`. An id that is taken by a job in any state is refused with the \
         error class `EXISTS`. A paused queue answers `PAUSED`, one at its \
         `max-jobs` answers `FULL`, as does one for a group at its `group-max-jobs`, and a server at `maxmemory` answers `OOM`.")
 .example(&[
@@ -114,6 +123,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
         "DELAY.ADD orders 10m \"close 7\" ID order:7 REPLACE PRIORITY 0 BACKOFF 1s,5s,30s",
         "\"order:7\"",
     ),
+    ("DELAY.ADD search 2s \"index 7\" ID index:7 LATEST MAXDELAY 30s", "\"index:7\""),
     ("DELAY.ADD orders 0ms \"mail 9\" ID mail:9 GROUP acme", "\"mail:9\""),
     ("DELAY.ADD orders 0ms hello ID h1 META 2 tenant acme content-type text/plain", "\"h1\""),
 ])
@@ -127,6 +137,8 @@ fn parse_add<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "ID" => add.id = Some(args.id()?),
             "NX" => add.taken = Taken::Keep,
             "REPLACE" => add.taken = Taken::Replace,
+            "LATEST" => add.taken = Taken::Latest,
+            "MAXDELAY" => add.max_delay_ms = Some(args.duration("maxdelay", 1)?),
             "PRIORITY" => add.priority = Some(args.priority()?),
             "ATTEMPTS" => {
                 add.attempts = Some(args.integer("attempts", 0, u64::from(u32::MAX))? as u32);
@@ -139,12 +151,30 @@ fn parse_add<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "META" => add.meta = args.meta()?,
             _ => return Err(args.unknown_option()),
         }
-        if matches!(option, "NX" | "REPLACE" | "UNIQUE") {
+        if matches!(option, "NX" | "REPLACE" | "LATEST" | "UNIQUE") {
             needs_id = Some(option);
         }
+    }
+    if let Some(max_ms) = add.max_delay_ms {
+        check_max_delay(&add, max_ms)?;
     }
     match (needs_id, add.id) {
         (Some(option), None) => Err(Error::text(format!("ERR syntax error: {option} needs ID"))),
         _ => Ok(Action::Engine(Request::Add(add))),
+    }
+}
+
+/// What is wrong with MAXDELAY in any state of the queue.
+fn check_max_delay(add: &Add<'_>, max_ms: u64) -> Result<(), Error> {
+    if !matches!(add.taken, Taken::Replace | Taken::Latest) {
+        return Err(Error::text("ERR syntax error: MAXDELAY needs REPLACE or LATEST"));
+    }
+    match add.when {
+        When::In(ms) if ms > max_ms => Err(Error::text(format!(
+            "ERR MAXDELAY {} is shorter than the delay of {}: the job could never wait that long",
+            Written(max_ms),
+            Written(ms)
+        ))),
+        _ => Ok(()),
     }
 }

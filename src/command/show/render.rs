@@ -161,7 +161,8 @@ fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
     let lease = if job.lease.is_some() { 3 } else { 0 };
     let death = if job.death.is_some() { 2 } else { 0 };
     let beside = usize::from(job.group.is_some()) + usize::from(!job.meta.is_none());
-    out.map(17 + lease + death + usize::from(job.error.is_some()) + beside);
+    let told = usize::from(job.error.is_some()) + usize::from(job.latest.is_some());
+    out.map(17 + lease + death + told + beside);
     text("id", job.id, out);
     text("state", job.state.word().as_bytes(), out);
     text("body", job.body, out);
@@ -184,6 +185,9 @@ fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
         out.bulk_unsigned(token.0);
         number("lease-end", end.0, out);
         number("bound", bound.into(), out);
+    }
+    if let Some(due) = job.latest {
+        number("latest", due.0, out);
     }
     if let Some((reason, _)) = job.death {
         text("reason", reason.word().as_bytes(), out);

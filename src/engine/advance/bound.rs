@@ -63,7 +63,7 @@ impl Step<'_, '_> {
                 let (id, at) = (self.store.id_of(index), self.store.located(index));
                 let (lost, counted, to) = (true, false, Destination::Ready);
                 self.commit(&Fact::LeaseOver { queue, id: &id, lost, counted, to }, at);
-                self.touch(queue, None);
+                self.note_delivery_over(queue, index, to);
             }
         }
         true

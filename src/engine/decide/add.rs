@@ -10,10 +10,12 @@ use crate::engine::step::Step;
 use crate::engine::step::add::Arrival;
 use crate::engine::store::Located;
 use crate::engine::store::groups::group_bytes;
-use crate::engine::store::jobs::{JobIndex, JobStage, stored_group_bytes, stored_meta_bytes};
+use crate::engine::store::jobs::{
+    JobIndex, JobStage, Successor, stored_group_bytes, stored_meta_bytes,
+};
 use crate::error::{Error, Shown};
 use crate::ids::QueueNo;
-use crate::limits::{LEVEL_GROUPS, LEVEL_META};
+use crate::limits::{LEVEL_GROUPS, LEVEL_LATEST, LEVEL_META};
 use crate::time::Millis;
 
 impl Step<'_, '_> {
@@ -31,11 +33,14 @@ impl Step<'_, '_> {
 
     /// The new job; none if NX kept the old one.
     fn decide_add(&mut self, add: &Add<'_>) -> Result<Option<JobIndex>, Error> {
-        let due = self.live.settings.resolve("when", add.when, self.now)?;
+        let mut due = self.live.settings.resolve("when", add.when, self.now)?;
         if let Some(lease_ms) = add.lease_ms {
             self.live.settings.check_lease("lease", lease_ms)?;
         }
         self.check_beside(add.group, add.meta.get())?;
+        if add.taken == Taken::Latest || add.max_delay_ms.is_some() {
+            self.check_level(LEVEL_LATEST, "LATEST and MAXDELAY")?;
+        }
         let queue = self.queue(add.queue);
         let at = match (queue, add.id) {
             (Some(queue), Some(id)) => self.store.locate(queue, id),
@@ -47,8 +52,22 @@ impl Step<'_, '_> {
             match add.taken {
                 Taken::Keep => return Ok(None),
                 Taken::Refuse => return Err(self.taken(queue, index, id)),
-                Taken::Replace => {}
+                Taken::Replace | Taken::Latest => {}
             }
+        }
+        let mut added = None;
+        if let Some(max_ms) = add.max_delay_ms {
+            let longest = self.live.settings.resolve("MAXDELAY", When::In(max_ms), self.now)?;
+            added = at.index.and_then(|index| self.waits_since(index));
+            let latest = added.map_or(longest, |added| added.plus(max_ms));
+            due = due.min(latest).max(self.now.floor());
+        }
+        if add.taken == Taken::Latest
+            && let Some((queue, at, index)) = old
+            && self.store.jobs().get(index).stage == JobStage::Leased
+        {
+            self.add_successor(add, (queue, at), due, added)?;
+            return Ok(Some(index));
         }
         let named = queue.zip(add.group);
         let group = named.and_then(|(queue, name)| self.store.find_group(queue, name));
@@ -87,7 +106,55 @@ impl Step<'_, '_> {
             true => Arrival::Ready(enters),
             false => Arrival::Delayed(due),
         };
-        Ok(Some(self.add_job(add, at.hash, queue, arrival)))
+        Ok(Some(self.add_job(add, at.hash, queue, arrival, added)))
+    }
+
+    /// With MAXDELAY, since when the change waits that this job stands for: one that was handed out is a change that was
+    /// seen. One that is ready and that nobody was free to take is not, or changes that come more often than workers do
+    /// would put it off for ever.
+    fn waits_since(&self, index: JobIndex) -> Option<Millis> {
+        let (job, history) = (self.store.jobs().get(index), self.store.jobs().history(index));
+        match job.stage {
+            JobStage::Delayed | JobStage::Ready
+                if history.is_none_or(|history| history.deliveries == 0) =>
+            {
+                Some(job.added)
+            }
+            JobStage::Leased => self.store.successor(index).map(|next| next.added),
+            _ => None,
+        }
+    }
+
+    /// Adds what follows a leased job. It is memory, and counts for no limit until the job is over: it is not refused then.
+    fn add_successor(
+        &mut self,
+        add: &Add<'_>,
+        (queue, at): (QueueNo, Located),
+        due: Millis,
+        added: Option<Millis>,
+    ) -> Result<(), Error> {
+        self.check_admission(queue, 0)?;
+        if !self.live.in_transaction {
+            let new = add.group.filter(|name| self.store.find_group(queue, name).is_none());
+            let bytes = Successor::bytes_of(add.group, add.meta.get(), add.body) as u64;
+            let bytes = bytes + new.map_or(0, group_bytes);
+            self.live.check_room_for(self.store, bytes)?;
+        }
+        let (policy, priority) = self.terms(queue, add);
+        let fact = Fact::SuccessorSet {
+            queue,
+            id: add.id.unwrap_or_default(),
+            policy,
+            priority,
+            absolute: matches!(add.when, When::At(_)),
+            added: added.unwrap_or(self.now.floor()),
+            due,
+            body: add.body,
+            group: add.group,
+            meta: add.meta.get(),
+        };
+        self.commit(&fact, at);
+        Ok(())
     }
 
     pub fn push(&mut self, push: &Push<'_>) -> Outcome {
@@ -104,7 +171,7 @@ impl Step<'_, '_> {
         let queue = queue.unwrap_or_else(|| self.bind_queue(name));
         for body in bodies {
             let add = Add::new(name, When::In(0), body);
-            self.add_job(&add, 0, queue, Arrival::Ready(side));
+            self.add_job(&add, 0, queue, Arrival::Ready(side), None);
         }
         let ready = self.store.queue(queue).count(JobState::Ready);
         self.reply(Reply::Integer(ready as i64))

@@ -5,7 +5,9 @@ use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{JobState, Only, QueueName, Side, When};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
+use crate::engine::store::Located;
 use crate::engine::store::jobs::JobStage;
+use crate::ids::QueueNo;
 
 impl Step<'_, '_> {
     pub fn delete(&mut self, name: QueueName<'_>, ids: &[&[u8]]) -> Outcome {
@@ -15,7 +17,10 @@ impl Step<'_, '_> {
                 let at = self.store.locate(queue, id);
                 let Some(index) = at.index else { continue };
                 match self.store.jobs().get(index).stage {
-                    JobStage::Leased => continue,
+                    JobStage::Leased => {
+                        self.remove_successor(queue, at);
+                        continue;
+                    }
                     // Only the id was taken; it is free again, but no job was removed.
                     JobStage::Window => {}
                     _ => removed += 1,
@@ -37,8 +42,18 @@ impl Step<'_, '_> {
         if state != Some(JobState::Leased) || force {
             self.commit(&Fact::Deleted { queue, id }, at);
             self.note_place_free(queue);
+        } else {
+            self.remove_successor(queue, at);
         }
         self.reply(state.map_or(Reply::Nil, Reply::State))
+    }
+
+    /// What would follow a leased job does not, while its delivery goes on.
+    fn remove_successor(&mut self, queue: QueueNo, at: Located) {
+        if let Some(index) = at.index.filter(|index| self.store.successor(*index).is_some()) {
+            let id = self.store.id_of(index);
+            self.commit(&Fact::SuccessorRemoved { queue, id: &id }, at);
+        }
     }
 
     pub fn reschedule(

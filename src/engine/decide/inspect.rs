@@ -9,7 +9,7 @@ use crate::engine::step::Step;
 use crate::engine::step::forecast::Forecast;
 use crate::engine::step::slice::Slice;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::JobIndex;
+use crate::engine::store::jobs::{History, JobIndex};
 use crate::error::Error;
 use crate::glob;
 use crate::limits::{self, FORECAST_JOBS_PER_TURN, FORECAST_SPANS_MAX, FORECAST_SPANS_PER_TURN};
@@ -154,7 +154,7 @@ fn fits(
 /// Whether a job has the error and died of the reason that are asked for.
 fn is_marked(store: &Store, index: JobIndex, state: JobState, of: &Scan<'_>) -> bool {
     let history = store.jobs().history(index);
-    let reason = history.filter(|_| state == JobState::Dead).and_then(|history| history.death);
+    let reason = history.filter(|_| state == JobState::Dead).and_then(History::death);
     of.error.is_none_or(|error| error == error_of(store, index))
         && of.reason.is_none_or(|wanted| reason.is_some_and(|(reason, _)| reason == wanted))
 }

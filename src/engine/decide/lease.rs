@@ -19,10 +19,13 @@ impl Step<'_, '_> {
                 let Some(index) = at.index.filter(|index| self.token_is(*index, *token)) else {
                     continue;
                 };
+                acked += 1;
+                if self.succeed(queue, index, true) {
+                    continue;
+                }
                 let window_end = self.window_end(index);
                 self.commit(&Fact::Acked { queue, id, window_end }, at);
                 self.note_place_free(queue);
-                acked += 1;
             }
         }
         self.reply(Reply::Integer(acked))
@@ -53,7 +56,7 @@ impl Step<'_, '_> {
         let settles =
             self.live.in_transaction && !self.live.room.is_paused() && self.is_swept(queue);
         self.commit(&Fact::Nacked { queue, id, counted, priority, error, to }, at);
-        self.note_delivery_over(queue, to);
+        self.note_delivery_over(queue, index, to);
         if settles && matches!(to, Destination::Delayed { due } if due <= self.now.floor()) {
             self.settle(queue);
         }

@@ -48,6 +48,6 @@ impl Step<'_, '_> {
         };
         let target = target.unwrap_or_else(|| self.bind_queue(name));
         let add = Add::new(name, When::In(0), popped.departed.content().body);
-        Ok(self.add_job(&add, 0, target, Arrival::Ready(to.side)))
+        Ok(self.add_job(&add, 0, target, Arrival::Ready(to.side), None))
     }
 }

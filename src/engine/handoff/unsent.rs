@@ -34,6 +34,7 @@ impl Step<'_, '_> {
                 Taken::Leased { queue, index, token, delivery, .. } => {
                     if self.take_back_lease(queue, index, token) {
                         self.note_untaken(queue, self.store.jobs().group(index), delivery);
+                        self.succeed(queue, index, false);
                     }
                 }
                 Taken::Popped(popped) => self.take_back_popped(*popped),

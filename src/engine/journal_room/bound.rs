@@ -32,6 +32,9 @@ const QUEUE_IMAGE_BYTES: u64 = 160;
 /// What META takes in a fact or an image, in addition to the block: the tag and the length before it.
 const META_BYTES: u64 = 5;
 
+/// What an instant takes that comes with a job.
+const INSTANT_BYTES: u64 = 9;
+
 // All numbers take the same room.
 const QUEUE: QueueNo = QueueNo(0);
 const POLICY: PolicyNo = PolicyNo(0);
@@ -76,13 +79,17 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
     let popped = Fact::Popped { queue, id, window_end, on_time: true };
     let expired = Fact::Expired { queue, id, window_end };
     let unleased = Fact::Unleased { queue, id };
+    let succeeded = Fact::Succeeded { queue, id, acked: true, ready: true, left: true };
+    let succeeded = succeeded.encoded_bytes();
     let unpaced = Fact::GroupPaced { queue, group: LONGEST_ID, gave: 0 }.encoded_bytes();
-    let unleased = unleased.encoded_bytes() + unpaced;
+    let unleased = unleased.encoded_bytes() + unpaced + succeeded;
     let taking = [leased, popped, expired.clone()].map(|fact| fact.encoded_bytes());
     let dropped = Fact::Dropped { queue, id }.encoded_bytes();
     let over = Fact::LeaseOver { queue, id, lost: true, counted: true, to: DEATH };
     let ends = [expired, Fact::Extended { queue, id, lease_end }, over];
-    let ends = ends.map(|fact| fact.encoded_bytes() + DROPPED_PER_DEATH * dropped);
+    // A job that another one follows does not die.
+    let behind = (DROPPED_PER_DEATH * dropped).max(succeeded);
+    let ends = ends.map(|fact| fact.encoded_bytes() + behind);
     let due = Fact::Due { queue, place: 0, count: 0, left: false }.encoded_bytes();
     let (absolute, ready, left, keep_attempts) = (true, true, true, true);
     let redriven = Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due: AT };
@@ -261,6 +268,7 @@ impl Bound {
             Request::Move(ref of) => Bound::adding(moving_bytes_max(0, of.to.len()), 1),
             Request::Reserve(ref reserve) => Bound::taking(reserve.count),
             Request::Ack { ref jobs, .. } => {
+                // Letting another job follow takes less.
                 let acked = |id| bytes(Fact::Acked { queue, id, window_end: AT });
                 Bound::ending(jobs.iter().map(|(id, _)| acked(id)).sum())
             }
@@ -438,18 +446,28 @@ pub fn deleting_bytes(id_bytes: usize) -> u64 {
 }
 
 fn added_bytes(id: FactId<'_>, group: Option<&[u8]>, meta: Meta<'_>, body_bytes: usize) -> u64 {
-    let (queue, policy, priority, due, body) = (QUEUE, POLICY, 0, AT, &[]);
-    let (absolute, ready, left) = (true, true, true);
-    let added =
-        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, group, meta };
-    added.encoded_bytes() + body_bytes as u64
+    let fact = Fact::Added {
+        queue: QUEUE,
+        id,
+        policy: POLICY,
+        priority: 0,
+        absolute: true,
+        ready: true,
+        left: true,
+        due: AT,
+        body: &[],
+        added: None,
+        group,
+        meta,
+    };
+    fact.encoded_bytes() + body_bytes as u64
 }
 
-/// The job; its queue and its policy, should they be new; and the job that it replaces. Without a backoff,
-/// the queue's is the longest.
+/// The job; its queue and its policy, should they be new; and the job that it replaces, or the instant more that a job
+/// has that follows, or that counts from another one. Without a backoff, the queue's is the longest.
 fn adding(add: &Add<'_>) -> u64 {
     let id = add.id.map_or(FactId::Made(0), FactId::Given);
-    let added = added_bytes(id, add.group, add.meta.get(), add.body.len());
+    let added = added_bytes(id, add.group, add.meta.get(), add.body.len()) + INSTANT_BYTES;
     let name = add.queue.name;
     let bound = Fact::QueueBound { queue: QUEUE, db: add.queue.db, name }.encoded_bytes();
     let policy = add.backoff.as_ref().map_or(SIZES.backoff, binding_policy);
@@ -467,7 +485,7 @@ fn binding_policy(backoff: &Backoff) -> u64 {
     bound.saturating_add_signed(longer) + 2 * forgotten
 }
 
-/// As if it ended in death.
+/// As if it ended in death: with DROPPED_PER_DEATH of them, that is more than letting another job follow.
 fn nacking(nack: &Nack<'_>) -> u64 {
     let (queue, id, error) = (QUEUE, nack.id, nack.error);
     let nacked = Fact::Nacked { queue, id, counted: true, priority: 0, error, to: DEATH };

@@ -112,6 +112,8 @@ pub struct JobView<'a> {
     pub death: Option<(Reason, Millis)>,
     /// The text of the last `NACK … ERROR`.
     pub error: Option<&'a [u8]>,
+    /// The due time of the job that follows.
+    pub latest: Option<Millis>,
     pub group: Option<&'a [u8]>,
     pub meta: Meta<'a>,
 }

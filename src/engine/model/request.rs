@@ -64,6 +64,8 @@ pub enum Taken {
     Keep,
     /// `REPLACE`: the new job takes the old one's place.
     Replace,
+    /// `LATEST`: the same, but a running lease goes on, and the new job follows when it ends.
+    Latest,
 }
 
 /// `DELAY.ADD`.
@@ -76,8 +78,10 @@ pub struct Add<'a> {
     pub body: &'a [u8],
     /// The client's id; without one the engine makes one.
     pub id: Option<&'a [u8]>,
-    /// `NX`, `REPLACE` or neither.
+    /// `NX`, `REPLACE`, `LATEST` or none of them.
     pub taken: Taken,
+    /// `MAXDELAY`: due at most this long after the first job was added that this one takes the place of, ms.
+    pub max_delay_ms: Option<u64>,
     /// 0 (first) to 9; the queue's default if absent.
     pub priority: Option<u8>,
     /// Deliveries before the job is dead, 0 for no limit.
@@ -105,6 +109,7 @@ impl<'a> Add<'a> {
             body,
             id: None,
             taken: Taken::Refuse,
+            max_delay_ms: None,
             priority: None,
             attempts: None,
             backoff: None,

@@ -32,6 +32,15 @@ pub fn push(events: &mut Events, store: &Store, fact: &Fact<'_>, at: Located) {
             push_of(Event::Delivered, queue, id);
         }
         Fact::Acked { queue, id, .. } => push_of(Event::Acked, queue, id),
+        Fact::Succeeded { queue, id, acked, ready, .. } => {
+            if acked {
+                push_of(Event::Acked, queue, id);
+            }
+            push_of(Event::Added, queue, id);
+            if ready {
+                push_of(Event::Due, queue, id);
+            }
+        }
         Fact::Nacked { queue, id, to, .. } => {
             push_of(Event::Nacked, queue, id);
             if let Destination::Dead { .. } = to {

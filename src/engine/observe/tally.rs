@@ -72,12 +72,13 @@ impl Tally {
             }
             Fact::Leased { .. } | Fact::Popped { .. } => self.totals.delivered += 1,
             Fact::Unleased { .. } | Fact::Unpopped { .. } => self.returned += 1,
-            Fact::Acked { .. } => {
-                self.totals.acked += 1;
-                let begun = at.index.and_then(|index| store.jobs().history(index)?.delivered());
-                begun
-                    .into_iter()
-                    .for_each(|begun| self.until_ack.record(now.0.saturating_sub(begun.0)));
+            Fact::Acked { .. } => self.count_ack(store, now, at),
+            Fact::Succeeded { acked, .. } => {
+                self.totals.added += 1;
+                match acked {
+                    true => self.count_ack(store, now, at),
+                    false => self.totals.deleted += 1,
+                }
             }
             Fact::Nacked { to, .. } => {
                 self.totals.nacked += 1;
@@ -104,5 +105,11 @@ impl Tally {
             Fact::Flushed { db } => self.removed += store.job_count(*db),
             _ => {}
         }
+    }
+
+    fn count_ack(&mut self, store: &Store, now: Micros, at: Located) {
+        self.totals.acked += 1;
+        let begun = at.index.and_then(|index| store.jobs().history(index)?.delivered());
+        begun.into_iter().for_each(|begun| self.until_ack.record(now.0.saturating_sub(begun.0)));
     }
 }

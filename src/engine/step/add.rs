@@ -30,23 +30,20 @@ impl Step<'_, '_> {
         queue
     }
 
-    /// Adds a job. `hash` is that of the id if one is given.
+    /// Adds a job. `hash` is that of the id if one is given, `added` the time of the first job whose place it takes.
     pub fn add_job(
         &mut self,
         add: &Add<'_>,
         hash: u32,
         queue: QueueNo,
         arrival: Arrival,
+        added: Option<Millis>,
     ) -> JobIndex {
         let (due, ready) = match arrival {
             Arrival::Ready(side) => (self.now.floor(), Some(side)),
             Arrival::Delayed(due) => (due, None),
         };
-        let Add { attempts, lease_ms, ttl_ms, .. } = *add;
-        let backoff = add.backoff.clone();
-        let options = JobOptions { priority: None, attempts, backoff, lease_ms, ttl_ms };
-        let policy = self.policy(queue, options, add.unique_ms);
-        let priority = self.priority(queue, add.priority);
+        let (policy, priority) = self.terms(queue, add);
         let id = match add.id {
             Some(id) => FactId::Given(id),
             None => FactId::Made(self.free_number(queue)),
@@ -61,6 +58,7 @@ impl Step<'_, '_> {
             left: ready == Some(Side::Left),
             due,
             body: add.body,
+            added,
             group: add.group,
             meta: add.meta.get(),
         };
@@ -71,6 +69,14 @@ impl Step<'_, '_> {
             self.touch(queue, Some(place));
         }
         index
+    }
+
+    /// The policy and the priority of a job that is added.
+    pub fn terms(&mut self, queue: QueueNo, add: &Add<'_>) -> (PolicyNo, u8) {
+        let Add { attempts, lease_ms, ttl_ms, .. } = *add;
+        let backoff = add.backoff.clone();
+        let options = JobOptions { priority: None, attempts, backoff, lease_ms, ttl_ms };
+        (self.policy(queue, options, add.unique_ms), self.priority(queue, add.priority))
     }
 
     /// The priority of a new job that is asked for, else the queue's.

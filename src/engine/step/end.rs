@@ -1,7 +1,7 @@
 //! Jobs and leases that end by themselves.
 
 use crate::engine::model::fact::{Destination, Fact};
-use crate::engine::model::request::JobState;
+use crate::engine::model::request::{JobState, Side};
 use crate::engine::step::Step;
 use crate::engine::step::retry::{Failure, destination};
 use crate::engine::store::jobs::JobIndex;
@@ -33,11 +33,14 @@ impl Step<'_, '_> {
         let to = destination(self.store, queue, index, failure, ended, self.now);
         let lost = failure == Failure::Lost;
         self.commit(&Fact::LeaseOver { queue, id: &id, lost, counted: true, to }, at);
-        self.note_delivery_over(queue, to);
+        self.note_delivery_over(queue, index, to);
     }
 
-    /// The consequences of a job's new place.
-    pub fn note_delivery_over(&mut self, queue: QueueNo, to: Destination) {
+    /// The consequences of the new place of a job that was leased.
+    pub fn note_delivery_over(&mut self, queue: QueueNo, index: JobIndex, to: Destination) {
+        if self.succeed(queue, index, false) {
+            return;
+        }
         self.note_place_free(queue);
         match to {
             Destination::Ready => self.touch(queue, None),
@@ -47,6 +50,22 @@ impl Step<'_, '_> {
                 let _ = (0..DROPPED_PER_DEATH).all(|_| self.drop_surplus_dead(queue));
             }
         }
+    }
+
+    /// Lets what follows a job take its id, if something does: its delivery is acknowledged, or has ended otherwise.
+    pub fn succeed(&mut self, queue: QueueNo, index: JobIndex, acked: bool) -> bool {
+        let Some(due) = self.store.successor(index).map(|next| next.due) else { return false };
+        let ready = self.ready_at_once(queue, due);
+        let left = ready && self.store.queue(queue).due_enters() == Side::Left;
+        let (id, at) = (self.store.id_of(index), self.store.located(index));
+        let fact = Fact::Succeeded { queue, id: &id, acked, ready, left };
+        let next = self.commit(&fact, at).index.expect("what follows has a number");
+        self.note_place_free(queue);
+        if ready {
+            let place = self.store.jobs().get(next).order;
+            self.touch(queue, Some(place));
+        }
+        true
     }
 
     /// Drops the oldest dead letter if there are too many; false if there are not.

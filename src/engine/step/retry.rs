@@ -50,6 +50,8 @@ pub fn destination(
         Destination::Dead { reason, kept_until: ended.plus(kept_ms) }
     };
     match failure {
+        // It makes room for what follows, whatever is said of it.
+        _ if history.successor.is_some() => Destination::Ready,
         Failure::Nacked { bury: true, .. } => dead(Reason::Buried),
         Failure::Nacked { counted: true, .. } if used_up => dead(Reason::Attempts),
         Failure::Nacked { next: Some(due), .. } => Destination::Delayed { due },

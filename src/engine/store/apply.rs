@@ -83,6 +83,17 @@ impl Store {
             Fact::Added { queue, .. } => {
                 applied.index = Some(self.add(queue, fact, at.hash, at_ms));
             }
+            Fact::SuccessorSet { queue, .. } => self.set_successor(queue, found(at), fact),
+            Fact::SuccessorRemoved { queue, .. } => {
+                self.remove_successor(queue, found(at), None);
+            }
+            Fact::Succeeded { queue, id, acked, ready, left } => {
+                let enters = (ready, left);
+                let next = self.succeed((queue, found(at)), at.hash, id, enters, at_ms);
+                applied.index = Some(next);
+                let totals = &mut self.queue_mut(queue).totals;
+                *(if acked { &mut totals.acked } else { &mut totals.deleted }) += 1;
+            }
             Fact::Due { queue, place, count, left } => {
                 let next = self.queue(queue).next_place(side_of(left));
                 assert_eq!(place, next, "places follow each other");
@@ -214,7 +225,7 @@ impl Store {
     }
 
     fn add(&mut self, queue: QueueNo, fact: &Fact<'_>, hash: u32, added: Millis) -> JobIndex {
-        let Fact::Added { id, policy, priority, ready, left, due, body, group, meta, .. } = *fact
+        let Fact::Added { id, policy, priority, ready, left, due, body, added: first, .. } = *fact
         else {
             unreachable!("called for a new job");
         };
@@ -227,8 +238,9 @@ impl Store {
                 (true, &written[..], self.hasher().number(number))
             }
         };
-        let content = self.content(queue, id, group, meta, body);
-        let index = self.enter_job(queue, content, (policy, priority, hash), added);
+        let content = self.content(queue, id, fact.group(), fact.meta(), body);
+        let first = first.unwrap_or(added);
+        let index = self.enter_job(queue, content, (policy, priority, hash), first);
         self.queue_mut(queue).generated_form |= !made && id.len() == token::ID_BYTES;
         if ready {
             self.make_ready(queue, index, side_of(left), due, added);
@@ -398,6 +410,7 @@ impl Store {
         history.rested >>= 1;
         history.bound = false;
         let (due, fresh) = (history.due, history.deliveries == 0 && history.error.is_none());
+        let fresh = fresh && history.successor.is_none();
         if fresh {
             self.jobs.forget_history(index);
             self.uncount_bytes(queue, Footprint::of_history());

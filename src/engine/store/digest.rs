@@ -6,7 +6,7 @@ use ahash::AHasher;
 
 use crate::engine::model::meta::Meta;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{Content, JobIndex, JobStage};
+use crate::engine::store::jobs::{Content, JobIndex, JobStage, Successor};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::schedules::{Schedule, Schedules};
 use crate::ids::ScheduleNo;
@@ -65,7 +65,7 @@ impl Store {
         let history = jobs.history(index).map(|history| {
             let counts = [history.attempt, history.deliveries, history.nacks, history.timeouts];
             let more =
-                (history.lost, history.unanswered, history.bound, history.death, history.armed);
+                (history.lost, history.unanswered, history.bound, history.death(), history.armed);
             (history.token, history.due, counts, more, &history.error)
         });
         // The order of a window is volatile: it is only compared with that of a purge.
@@ -82,9 +82,16 @@ impl Store {
             meta => hashed((digest, meta)),
         };
         let digest = group.map_or(digest, |(_, name)| hashed((digest, name, "group")));
-        match jobs.history(index).map_or(0, |history| history.rested) {
+        let digest = match jobs.history(index).map_or(0, |history| history.rested) {
             0 => digest,
             rested => hashed((digest, rested)),
-        }
+        };
+        let successor = jobs.history(index).and_then(|history| history.successor.as_deref());
+        successor.map_or(digest, |successor| {
+            let Successor { priority, added, due, .. } = *successor;
+            let policy = self.policies.find(successor.policy);
+            let said = (&successor.group, successor.meta.get(), &successor.body);
+            hashed((digest, policy, priority, added, due, said))
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::model::request::JobState;
 use crate::engine::store::jobs::bodies::stored_bytes;
-use crate::engine::store::jobs::{HISTORY_BYTES, History, JOB_BYTES, Job, JobStage};
+use crate::engine::store::jobs::{HISTORY_BYTES, History, JOB_BYTES, Job, JobStage, Successor};
 use crate::engine::store::snapshot::record;
 
 /// The size of a job: bytes counted as memory, and bytes of its image in a base file.
@@ -56,7 +56,10 @@ impl Footprints {
 }
 
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
-    let history = history.map_or(0, |history| HISTORY_BYTES + text_bytes(history.error.as_deref()));
+    let history = history.map_or(0, |history| {
+        let successor = history.successor.as_deref().map_or(0, Successor::bytes);
+        HISTORY_BYTES + text_bytes(history.error.as_deref()) + successor
+    });
     (stored_bytes(job.data_bytes()) + JOB_BYTES + history) as u64
 }
 

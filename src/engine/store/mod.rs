@@ -23,6 +23,7 @@ pub(super) mod ready;
 mod remains;
 pub(super) mod schedules;
 pub(super) mod snapshot;
+mod successor;
 mod tidy;
 mod view;
 
@@ -477,6 +478,8 @@ struct Freed<'a> {
 impl Freed<'_> {
     fn free(&mut self, jobs: &mut Jobs, index: JobIndex) {
         let (job, history) = jobs.take(index);
+        let successor = history.as_ref().and_then(|history| history.successor.as_deref());
+        successor.into_iter().for_each(|successor| self.policies.release(successor.policy));
         // A lease that was removed or purged counts for the age of the oldest one until here.
         if job.stage == JobStage::Leased {
             self.ages.end(history.as_ref().map_or(Micros(0), |history| history.begun));

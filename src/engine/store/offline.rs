@@ -8,6 +8,7 @@ use crate::engine::model::fact::{Destination, Fact};
 use crate::engine::model::group::GroupSettings;
 use crate::engine::model::leading::Leading;
 use crate::engine::model::queue_settings::{Pause, Pauses};
+use crate::engine::model::request::Side;
 use crate::engine::model::token::floor_at;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::JobIndex;
@@ -67,7 +68,7 @@ impl Store {
 impl Store {
     /// No token that was ever handed out is taken any more: since this state was written the job may have been delivered
     /// again, and an older holder must not pass for the newest. Each leased job is ready at its old place, its attempt given
-    /// back. Tokens and made ids go on above `floor`. Looks at every job; `now` is the instant of the last fact.
+    /// back, unless another one follows. Tokens and made ids go on above `floor`. Looks at every job; `now` is the instant of the last fact.
     pub fn void_tokens(&mut self, now: Micros, floor: u64) {
         self.number = self.number.max(floor);
         let queues: Vec<QueueNo> = self.queues().map(|queue| queue.number).collect();
@@ -79,6 +80,13 @@ impl Store {
                 let (error, to) = (None, Destination::Ready);
                 let fact = Fact::Nacked { queue, id: &id, counted, priority, error, to };
                 self.apply_at(now, &fact, at);
+                let due = self.successor(index).map(|successor| successor.due);
+                if let Some(due) = due {
+                    let left = self.queue(queue).due_enters() == Side::Left;
+                    let (acked, ready) = (false, due <= now.floor());
+                    let fact = Fact::Succeeded { queue, id: &id, acked, ready, left };
+                    self.apply_at(now, &fact, at);
+                }
             }
             // A lease that has run out left a token that still serves for ACK.
             let jobs: Vec<JobIndex> = self.queue(queue).table.iter().collect();

@@ -117,7 +117,7 @@ impl Store {
         until: Millis,
         at: Millis,
     ) {
-        self.jobs.history_mut(index).0.death = Some(death);
+        self.jobs.history_mut(index).0.set_death(Some(death));
         let (queue_ref, jobs, _, chunks) = self.parts(queue);
         let job = jobs.get_mut(index);
         job.stage = JobStage::Dead;
@@ -173,7 +173,7 @@ impl Store {
                 queue_ref.dead.remove(chunks, place, index, |key, place| {
                     jobs.get_mut(key).spot = place.number();
                 });
-                jobs.history_mut(index).0.death = None;
+                jobs.history_mut(index).0.set_death(None);
             }
             JobStage::Window => queue_ref.windows -= 1,
             JobStage::Leased => {
@@ -213,6 +213,8 @@ impl Store {
             let (job, history) = self.jobs.take(index);
             self.uncount_bytes(queue, Footprint::of(&job, history.as_ref()));
             self.policies.release(job.policy());
+            let successor = history.as_ref().and_then(|history| history.successor.as_deref());
+            successor.into_iter().for_each(|successor| self.policies.release(successor.policy));
             self.leave_group(queue, group);
             return (job, history);
         }

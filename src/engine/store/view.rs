@@ -134,8 +134,9 @@ impl Store {
             expires,
             unique_ms: policy.unique_ms,
             lease,
-            death: history.and_then(|history| history.death),
+            death: history.and_then(History::death),
             error: history.and_then(|history| history.error.as_deref()),
+            latest: history.and_then(|history| Some(history.successor.as_ref()?.due)),
             group: content.group_name(),
             meta: content.meta,
         }

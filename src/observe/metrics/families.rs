@@ -120,7 +120,7 @@ pub static FAMILIES: [Family; 121] = [
     counter(MetricGroup::Jobs, "delayd_jobs_dropped_total", "", "Dead letters dropped by age or number.", |s, page| page.value(Count(s.tally.totals.dropped))),
     counter(MetricGroup::Jobs, "delayd_jobs_redriven_total", "", "Dead letters moved back by DELAY.REDRIVE.", |s, page| page.value(Count(s.tally.redriven))),
     counter(MetricGroup::Jobs, "delayd_jobs_expired_total", "", "Jobs whose TTL passed before they were delivered.", |s, page| page.value(Count(s.tally.totals.expired))),
-    counter(MetricGroup::Jobs, "delayd_jobs_deleted_total", "", "Jobs removed by DELAY.DEL, CANCEL, PURGE or REPLACE.", |s, page| page.value(Count(s.tally.totals.deleted))),
+    counter(MetricGroup::Jobs, "delayd_jobs_deleted_total", "", "Jobs removed by DELAY.DEL, CANCEL, PURGE, REPLACE or LATEST.", |s, page| page.value(Count(s.tally.totals.deleted))),
     counter(MetricGroup::Jobs, "delayd_jobs_removed_total", "", "Jobs removed with their queue by DEL, UNLINK, FLUSHDB, FLUSHALL or RENAME.", |s, page| page.value(Count(s.tally.removed))),
 
     gauge(MetricGroup::Jobs, "delayd_schedules", "state", "Schedules of all queues by state: active, paused, held (an occurrence is due but cannot be made), done (no instant is left).",
@@ -186,7 +186,7 @@ pub static FAMILIES: [Family; 121] = [
     counter(MetricGroup::Queues, "delayd_queue_timeouts_total", "db, queue", "Leases of a queue's jobs that ran out.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.timeouts)))),
     counter(MetricGroup::Queues, "delayd_queue_lost_total", "db, queue", "Leases of a queue's jobs that ended with their connection.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.lost)))),
     counter(MetricGroup::Queues, "delayd_queue_expired_total", "db, queue", "Jobs of a queue whose TTL passed.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.expired)))),
-    counter(MetricGroup::Queues, "delayd_queue_deleted_total", "db, queue", "Jobs of a queue removed by DELAY.DEL, CANCEL, PURGE or REPLACE.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.deleted)))),
+    counter(MetricGroup::Queues, "delayd_queue_deleted_total", "db, queue", "Jobs of a queue removed by DELAY.DEL, CANCEL, PURGE, REPLACE or LATEST.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.deleted)))),
     counter(MetricGroup::Queues, "delayd_queue_died_total", "db, queue", "Jobs of a queue that became dead letters.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.died)))),
     counter(MetricGroup::Queues, "delayd_queue_dropped_total", "db, queue", "Dead letters of a queue dropped by age or number.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.dropped)))),
     gauge(MetricGroup::Queues, "delayd_queues_unlisted", "", "Queues beyond metrics-queues-max: they are summed under an empty queue label, without totals.",

@@ -10,7 +10,7 @@ use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::{Pause, QueueSettings, Side};
 use delayd::engine::model::request::{
-    Add, Direction, Nack, Only, QueueName, Request, Reserve, Wait, When,
+    Add, Direction, Nack, Only, QueueName, Request, Reserve, Taken, Wait, When,
 };
 use delayd::ids::{ClientId, Db, PolicyNo, QueueNo};
 use delayd::journal::record::RecordKind;
@@ -126,6 +126,46 @@ pub fn with_groups(desk: &mut Desk) {
     desk.ask(1, &Request::Configure { queue, changes: Box::new(changes) });
     desk.add(Add { group: Some(BYTES), ..add(queue, b"no META", 9_000_000) });
     beside(desk, Some(b"acme"), "GROUP acme");
+}
+
+/// Jobs that follow leased ones, and one that counts from the job that it replaced.
+pub fn with_latest(desk: &mut Desk) {
+    desk.now = BEGIN;
+    let (queue, queues) = (mail(), &[&b"mail"[..]][..]);
+    let meta = || OwnMeta::of(&[b"tenant", b"acme", BYTES, b""]).unwrap();
+    let newer = |id, in_ms| Add { taken: Taken::Latest, body: BYTES, ..add(queue, id, in_ms) };
+    for id in [&b"followed"[..], b"cancelled", b"acked", b"nacked"] {
+        desk.add(add(queue, id, 0));
+    }
+    desk.served(1, &Request::Reserve(Reserve { count: 4, ..reserve(0, queues) }));
+    let with_all = |id, in_ms| Add {
+        group: Some(BYTES),
+        meta: meta(),
+        priority: Some(2),
+        unique_ms: 5_000,
+        ..newer(id, in_ms)
+    };
+    desk.add(with_all(b"followed", 9_000_000));
+    for id in [&b"cancelled"[..], b"acked", b"nacked"] {
+        desk.add(newer(id, 0));
+    }
+    desk.ask(1, &Request::Cancel { queue, id: b"cancelled", force: false });
+    let jobs = vec![(&b"acked"[..], desk.token(b"acked"))];
+    desk.ask(1, &Request::Ack { queue, jobs });
+    let (token, error) = (desk.token(b"nacked"), Some(BYTES));
+    let (when, bury, uncounted, priority) = (None, true, false, None);
+    let nack = Nack { queue, id: b"nacked", token, when, bury, uncounted, priority, error };
+    desk.ask(1, &Request::Nack(nack));
+    desk.add(add(queue, b"put off", 9_000));
+    desk.pass(1_000);
+    let put_off = newer(b"put off", 9_000);
+    desk.add(Add { taken: Taken::Replace, max_delay_ms: Some(9_500), ..put_off });
+    desk.roll();
+    desk.base();
+    desk.add(newer(b"cancelled", 0));
+    desk.add(with_all(b"cancelled", 8_000_000));
+    desk.log().note_state().unwrap();
+    desk.log().sync().unwrap();
 }
 
 fn beside(desk: &mut Desk, group: Option<&'static [u8]>, words: &str) {

@@ -18,12 +18,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Every word of a fact, and of an image.
-const FACTS: [&str; 33] = [
+const FACTS: [&str; 36] = [
     "queue_bound", "queue_removed", "queue_forgotten", "policy_bound", "policy_forgotten",
     "flushed", "added", "due", "leased", "popped", "unleased", "unpopped", "acked", "nacked",
     "extended", "lease_over", "deleted", "expired", "dropped", "rescheduled", "window_over",
     "configured", "paused", "scheduled", "unscheduled", "occurred", "passed", "gave_way",
-    "schedule_paused", "schedule_moved", "ran", "group_set", "group_paced",
+    "schedule_paused", "schedule_moved", "ran", "group_set", "group_paced", "successor_set",
+    "succeeded", "successor_removed",
 ];
 /// ... and of a record that is no batch of facts.
 const RECORDS: [&str; 5] = ["blank", "cut", "members", "state", "vote"];
@@ -223,6 +224,7 @@ fn a_journal_of_each_kind_is_kept() {
     keep("4", || Folder::new("journal"), history::with_schedules);
     keep("5", || Folder::new("journal"), history::with_meta);
     keep("6", || Folder::new("journal"), history::with_groups);
+    keep("7", || Folder::new("journal"), history::with_latest);
 }
 
 /// A folder that is not there is missing, or is written (`make docs`): a journal behind what `scratch` has.

@@ -116,6 +116,7 @@ impl History {
                 body: b"",
                 id: None,
                 taken: Taken::Refuse,
+                max_delay_ms: None,
                 priority: None,
                 attempts: None,
                 backoff: None,

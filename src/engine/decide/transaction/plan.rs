@@ -20,7 +20,9 @@ use crate::engine::step::Live;
 use crate::engine::step::unsent::UNSENT_JOB_BYTES;
 use crate::engine::store::Store;
 use crate::engine::store::groups::group_bytes;
-use crate::engine::store::jobs::{JOB_BYTES, JobStage, stored_group_bytes, stored_meta_bytes};
+use crate::engine::store::jobs::{
+    JOB_BYTES, JobStage, Successor, stored_group_bytes, stored_meta_bytes,
+};
 use crate::engine::store::queue::{QUEUE_BYTES, Queue};
 use crate::engine::store::schedules::{Schedule, memory_bytes};
 use crate::error::{Error, Shown};
@@ -187,7 +189,11 @@ impl<'e, 'r> Plan<'e, 'r> {
         let account = self.account(name);
         let of = |queue: &&Queue| {
             let index = store.locate(queue.number, id).index?;
-            Some(store.jobs().get(index).data_bytes() as u64 + account.name_bytes + DELIVERED_BYTES)
+            let job = store.jobs().get(index);
+            // The job that follows may have come to its place.
+            let next = store.successor(index).map_or(0, Successor::rest_bytes);
+            let bytes = job.id_bytes() + job.rest_bytes().max(next);
+            Some(bytes as u64 + account.name_bytes + DELIVERED_BYTES)
         };
         let there = account.queues.iter().filter_map(of).max().unwrap_or(0);
         there.max(account.came_largest)
@@ -263,7 +269,7 @@ impl<'e, 'r> Plan<'e, 'r> {
             let old = only.and_then(|queue| store.locate(queue.number, id).index);
             let state = old.and_then(|index| store.jobs().get(index).stage.state());
             if old.is_some() && !account.touched {
-                if add.taken != Taken::Replace {
+                if matches!(add.taken, Taken::Keep | Taken::Refuse) {
                     return Ok(());
                 }
                 growth = u64::from(state.is_none_or(|state| state == JobState::Dead));
@@ -280,13 +286,16 @@ impl<'e, 'r> Plan<'e, 'r> {
         }
         let account = self.account(name);
         account.counted += growth;
-        if add.taken == Taken::Replace {
+        if matches!(add.taken, Taken::Replace | Taken::Latest) {
             account.lose(1, 0);
         }
         let id_bytes = add.id.map_or(token::ID_BYTES, <[u8]>::len);
         let beside = stored_group_bytes(add.group) + stored_meta_bytes(add.meta.get());
         let bytes = (id_bytes + beside + add.body.len()) as u64;
         self.memory += add.group.map_or(0, group_bytes);
+        if add.taken == Taken::Latest {
+            self.memory += Successor::bytes_of(add.group, add.meta.get(), add.body) as u64;
+        }
         self.enter(name, 1, bytes, bytes);
         Ok(())
     }
@@ -416,11 +425,16 @@ impl<'e, 'r> Plan<'e, 'r> {
     ) {
         let store = self.store;
         let account = self.account(name);
-        let (mut count, mut sure) = (0, 0);
+        let (mut count, mut sure, mut follow) = (0, 0, Vec::new());
         for (id, token) in jobs {
             count += 1;
             let Some(queue) = account.only() else { continue };
             let Some(index) = store.locate(queue.number, id).index else { continue };
+            if token.is_some() && store.successor(index).is_some() {
+                account.named.insert(index);
+                follow.push(id);
+                continue;
+            }
             let token_is = |token| store.jobs().history(index).is_some_and(|of| of.token == token);
             let ends = match (store.jobs().get(index).stage, token) {
                 (JobStage::Leased, Some(token)) => token_is(token) && !account.cleared,
@@ -432,6 +446,10 @@ impl<'e, 'r> Plan<'e, 'r> {
             sure += u64::from(account.named.insert(index) && ends);
         }
         account.lose(count, sure);
+        for id in follow {
+            let bytes = self.size_of(name, id);
+            self.account(name).bring(bytes);
+        }
         self.answer(1 + count, 0);
     }
 

@@ -2,8 +2,8 @@
 //! the order of their declaration.
 //!
 //! The layout of a tag never changes: a changed fact gets a new tag, and the old one stays readable forever. Group and
-//! META of a job or a schedule come before the fact, in this order, each after a tag of its own; so can whatever is added
-//! to facts later.
+//! META of a job or a schedule come before the fact, in this order, each after a tag of its own, and so does what else is
+//! added to facts later.
 
 use crate::engine::model::fact::{
     ByteCount, Destination, Fact, FactId, FactReader, Image, Malformed, Sink, Writer,
@@ -23,10 +23,12 @@ const ADDED: u8 = 5;
 const ADDED_MADE: u8 = 6;
 const DUE: u8 = 7;
 const DUE_LEFT: u8 = 25;
+const SUCCESSOR_SET: u8 = 45;
 
-// Before a group, or META, and the fact that it belongs to.
+// Before a group, META or the time of the first job, and the fact that it belongs to.
 const WITH_META: u8 = 40;
 const WITH_GROUP: u8 = 41;
+const WITH_ADDED: u8 = 44;
 
 // The database of a Flushed that names none.
 const ALL_DATABASES: u8 = u8::MAX;
@@ -122,6 +124,7 @@ macro_rules! facts {
                 match self {
                     Fact::Added { .. } => "added",
                     Fact::Due { .. } => "due",
+                    Fact::SuccessorSet { .. } => "successor_set",
                     $(Fact::$fact { .. } => $word,)+
                 }
             }
@@ -136,6 +139,9 @@ macro_rules! facts {
                 if !meta.is_none() {
                     w.u8(WITH_META).bytes(meta.block());
                 }
+                if let Fact::Added { added: Some(added), .. } = self {
+                    w.u8(WITH_ADDED).u64(added.0);
+                }
                 match self {
                     Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, .. } => {
                         match id {
@@ -148,6 +154,10 @@ macro_rules! facts {
                     Fact::Due { queue, place, count, left } => {
                         let tag = if *left { DUE_LEFT } else { DUE };
                         w.head(tag, *queue).u64(*place as u64).u32(*count);
+                    }
+                    Fact::SuccessorSet { queue, id, policy, priority, absolute, added, due, body, .. } => {
+                        w.head(SUCCESSOR_SET, *queue).bytes(id).u32(policy.0).u8(*priority);
+                        w.u8((*absolute).into()).u64(added.0).u64(due.0).bytes(body);
                     }
                     $(Fact::$fact { $($field,)* $($($flag,)+ $($behind,)*)? } => {
                         w.u8($tag);
@@ -168,12 +178,18 @@ macro_rules! facts {
                         let (policy, priority) = (PolicyNo(r.u32()?), r.u8()?);
                         let [absolute, ready, left] = flags_of(r.u8()?);
                         let (due, body) = (r.millis()?, r.bytes()?);
-                        let (group, meta) = (None, Meta::NONE);
-                        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, group, meta }
+                        let (added, group, meta) = (None, None, Meta::NONE);
+                        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, added, group, meta }
                     }
                     tag @ (DUE | DUE_LEFT) => {
                         let (queue, place, count) = (Field::get(r)?, Field::get(r)?, r.u32()?);
                         Fact::Due { queue, place, count, left: tag == DUE_LEFT }
+                    }
+                    SUCCESSOR_SET => {
+                        let (queue, id, policy) = (Field::get(r)?, Field::get(r)?, Field::get(r)?);
+                        let (priority, absolute, added) = (r.u8()?, r.flag()?, r.millis()?);
+                        let (due, body, group, meta) = (r.millis()?, r.bytes()?, None, Meta::NONE);
+                        Fact::SuccessorSet { queue, id, policy, priority, absolute, added, due, body, group, meta }
                     }
                     $($tag => {
                         $(let $field = Field::get(r)?;)*
@@ -226,19 +242,29 @@ facts! {
     39 "ran" Ran { queue, schedule, at, due, policy, priority, left }
     42 "group_set" GroupSet { queue, group, settings }
     43 "group_paced" GroupPaced { queue, group, gave }
+    46 "succeeded" Succeeded { queue, id; acked, ready, left; }
+    47 "successor_removed" SuccessorRemoved { queue, id }
 }
 
 impl<'a> Fact<'a> {
     /// Reads the next fact.
     pub fn decode(r: &mut FactReader<'a>) -> Result<Fact<'a>, Malformed> {
-        let (mut tag, mut group, mut meta) = (r.u8()?, None, None);
+        let (mut tag, mut group, mut meta, mut since) = (r.u8()?, None, None, None);
         if tag == WITH_GROUP {
             (group, tag) = (Some(r.group()?), r.u8()?);
         }
         if tag == WITH_META {
             (meta, tag) = (Some(r.meta()?), r.u8()?);
         }
+        if tag == WITH_ADDED {
+            (since, tag) = (Some(r.millis()?), r.u8()?);
+        }
         let mut fact = Fact::decode_tagged(tag, r)?;
+        match &mut fact {
+            _ if since.is_none() => {}
+            Fact::Added { added, .. } => *added = since,
+            _ => return Err(r.malformed()),
+        }
         let grouped = group.is_none_or(|name| fact.set_group(name));
         let fits = grouped && meta.is_none_or(|meta| fact.set_meta(meta));
         if fits { Ok(fact) } else { Err(r.malformed()) }
@@ -328,9 +354,23 @@ mod tests {
             left,
             due,
             body: b"\r\n\0",
+            added: None,
             group: None,
             meta: Meta::NONE,
         };
+        let successor = Fact::SuccessorSet {
+            queue,
+            id,
+            policy: number,
+            priority: 8,
+            absolute: true,
+            added: Millis(5),
+            due,
+            body: b"newer",
+            group: None,
+            meta: Meta::NONE,
+        };
+        let succeeded = |acked, ready, left| Fact::Succeeded { queue, id, acked, ready, left };
         let nacked = |error, to| Fact::Nacked { queue, id, counted: true, priority: 1, error, to };
         let dead = |reason| Destination::Dead { reason, kept_until: Millis(5) };
         let poll = Fact::Scheduled {
@@ -390,6 +430,13 @@ mod tests {
             Fact::GroupSet { queue, group: b"acme", settings: GroupSettings::default() },
             Fact::GroupPaced { queue, group: b"acme", gave: 1 << 60 },
             with_meta(Fact::Unpopped { queue, image }),
+            since(added(FactId::Given(id), false, false, false)),
+            since(with_group(with_meta(added(FactId::Made(7), false, true, true)))),
+            successor.clone(),
+            with_group(with_meta(successor)),
+            succeeded(true, true, false),
+            succeeded(false, false, true),
+            Fact::SuccessorRemoved { queue, id },
             Fact::Due { queue, place: i64::MAX, count: 1_000, left: false },
             Fact::Due { queue, place: i64::MIN, count: 1_000, left: true },
             Fact::Leased { queue, id, token: Token(5), lease_end, bound: true, on_time: false },
@@ -502,6 +549,12 @@ mod tests {
         fact
     }
 
+    fn since(mut fact: Fact<'static>) -> Fact<'static> {
+        let Fact::Added { added, .. } = &mut fact else { panic!("no new job: {fact:?}") };
+        *added = Some(Millis(1 << 40));
+        fact
+    }
+
     /// With every field set.
     fn definition() -> Definition {
         let options = JobOptions {
@@ -553,7 +606,7 @@ mod tests {
 
     #[test]
     fn tags_that_nobody_wrote_and_a_stall_that_ends_before_it_begins_are_malformed() {
-        for tag in (0..=u8::MAX).filter(|tag| !(1..=40).contains(tag)) {
+        for tag in (0..=u8::MAX).filter(|tag| !(1..=40).contains(tag) && !(45..=47).contains(tag)) {
             let facts = Facts { bytes: [&[tag][..], &[0; 64]].concat(), count: 1 };
             assert!(matches!(facts.iter().next(), Some(Err(_))), "tag {tag}");
         }

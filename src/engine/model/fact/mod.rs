@@ -96,6 +96,8 @@ pub enum Fact<'a> {
         left: bool,
         due: Millis,
         body: &'a [u8],
+        /// When the first job was added whose place it takes, if that is what counts.
+        added: Option<Millis>,
         group: Option<&'a [u8]>,
         meta: Meta<'a>,
     },
@@ -132,6 +134,33 @@ pub enum Fact<'a> {
     Unleased { queue: QueueNo, id: &'a [u8] },
     /// A popped job that never left the server: back to its old place.
     Unpopped { queue: QueueNo, image: Image<'a> },
+    /// A newer version of the leased job with this id, which follows when the delivery ends; instead of one that did.
+    SuccessorSet {
+        queue: QueueNo,
+        id: &'a [u8],
+        policy: PolicyNo,
+        /// 0 to 9.
+        priority: u8,
+        /// The client named an absolute time.
+        absolute: bool,
+        added: Millis,
+        due: Millis,
+        body: &'a [u8],
+        group: Option<&'a [u8]>,
+        meta: Meta<'a>,
+    },
+    /// The delivery of a job has ended that another one follows: the job is gone, and the other one has its id.
+    Succeeded {
+        queue: QueueNo,
+        id: &'a [u8],
+        /// It was acknowledged; otherwise the fact before says how the delivery ended.
+        acked: bool,
+        /// This and the next one as in `Added`.
+        ready: bool,
+        left: bool,
+    },
+    /// What would have followed the leased job was removed.
+    SuccessorRemoved { queue: QueueNo, id: &'a [u8] },
     Acked {
         queue: QueueNo,
         id: &'a [u8],
@@ -333,6 +362,9 @@ impl<'a> Fact<'a> {
             Fact::Leased { queue, id, .. }
             | Fact::Popped { queue, id, .. }
             | Fact::Unleased { queue, id, .. }
+            | Fact::SuccessorSet { queue, id, .. }
+            | Fact::Succeeded { queue, id, .. }
+            | Fact::SuccessorRemoved { queue, id }
             | Fact::Acked { queue, id, .. }
             | Fact::Nacked { queue, id, .. }
             | Fact::Extended { queue, id, .. }
@@ -350,7 +382,9 @@ impl<'a> Fact<'a> {
     /// The META that a job or a schedule comes with.
     pub fn meta(&self) -> Meta<'_> {
         match self {
-            Fact::Added { meta, .. } | Fact::Unpopped { image: Image { meta, .. }, .. } => *meta,
+            Fact::Added { meta, .. }
+            | Fact::SuccessorSet { meta, .. }
+            | Fact::Unpopped { image: Image { meta, .. }, .. } => *meta,
             Fact::Scheduled { definition, .. } => definition.meta(),
             _ => Meta::NONE,
         }
@@ -359,7 +393,9 @@ impl<'a> Fact<'a> {
     /// Gives META to the job or the schedule that comes with it; false if none does.
     pub(super) fn set_meta(&mut self, given: Meta<'a>) -> bool {
         match self {
-            Fact::Added { meta, .. } | Fact::Unpopped { image: Image { meta, .. }, .. } => {
+            Fact::Added { meta, .. }
+            | Fact::SuccessorSet { meta, .. }
+            | Fact::Unpopped { image: Image { meta, .. }, .. } => {
                 *meta = given;
             }
             Fact::Scheduled { definition, .. } => definition.set_meta(given),
@@ -371,7 +407,9 @@ impl<'a> Fact<'a> {
     /// The group of a job or of the jobs of a schedule that comes with it.
     pub fn group(&self) -> Option<&[u8]> {
         match self {
-            Fact::Added { group, .. } | Fact::Unpopped { image: Image { group, .. }, .. } => *group,
+            Fact::Added { group, .. }
+            | Fact::SuccessorSet { group, .. }
+            | Fact::Unpopped { image: Image { group, .. }, .. } => *group,
             Fact::Scheduled { definition, .. } => definition.group(),
             _ => None,
         }
@@ -380,7 +418,9 @@ impl<'a> Fact<'a> {
     /// Puts the job or the jobs of the schedule that comes with it into a group; false if none does.
     pub(super) fn set_group(&mut self, name: &'a [u8]) -> bool {
         match self {
-            Fact::Added { group, .. } | Fact::Unpopped { image: Image { group, .. }, .. } => {
+            Fact::Added { group, .. }
+            | Fact::SuccessorSet { group, .. }
+            | Fact::Unpopped { image: Image { group, .. }, .. } => {
                 *group = Some(name);
             }
             Fact::Scheduled { definition, .. } => definition.set_group(name),

@@ -296,6 +296,10 @@ impl Loader {
         let (delivered, armed, due) = match image.history {
             None => (false, 0, timer),
             Some(history) => {
+                if let Some(successor) = history.successor.as_deref() {
+                    store.policies.find(successor.policy)?;
+                    store.policies.take(successor.policy);
+                }
                 let known = (history.deliveries > 0, history.armed, history.due);
                 store.jobs.restore_history(index, history);
                 known
@@ -381,8 +385,10 @@ impl LoadedQueue {
         let (leased, dead) = (image.stage == JobStage::Leased, image.stage == JobStage::Dead);
         let delivered = history.attempt > 0 && history.deliveries > 0 && in_sequence(history.armed);
         when((!leased || delivered) && (leased || !history.bound))?;
+        let follows = history.successor.as_deref();
+        when(follows.is_none_or(|next| leased && next.priority <= PRIORITY_MAX))?;
         let redriven = history.rested == 0 || image.group.is_some() && history.rested < 3;
-        when(redriven && dead == history.death.is_some())
+        when(redriven && dead == history.death().is_some())
     }
 
     fn note_earliest(&mut self, wheel: usize, at: Millis) {

@@ -284,6 +284,9 @@ impl Store {
         self.bases.running().counts.jobs += 1;
         let policy = self.jobs.policy(index);
         self.bases.image_policy(&mut self.policies, policy);
+        if let Some(policy) = self.successor(index).map(|successor| successor.policy) {
+            self.bases.image_policy(&mut self.policies, policy);
+        }
         let timer = match self.jobs.get(index).stage {
             JobStage::Ready => self.due(index),
             _ => self.timers.due(index),

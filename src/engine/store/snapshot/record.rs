@@ -14,13 +14,14 @@ use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::schedule::Outcomes;
 use crate::engine::model::stats::Totals;
+pub use crate::engine::store::jobs::Successor;
 use crate::engine::store::jobs::{
     Content, GROUP_HEAD_BYTES, History, Job, JobStage, META_LENGTH_BYTES,
 };
 use crate::engine::store::queue::Queue;
 pub use crate::engine::store::schedules::{Schedule, occurrence_id};
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo};
-use crate::limits::OPEN_MAX;
+use crate::limits::{NAME_BYTES_MAX, OPEN_MAX};
 use crate::time::Millis;
 
 const BEGIN: u8 = 1;
@@ -37,6 +38,8 @@ const SCHEDULES: u8 = 11;
 // Before a group or META, in this order, and the job or the schedule that has it.
 const WITH_META: u8 = 12;
 const WITH_GROUP: u8 = 13;
+// Before these: what follows a leased job.
+const WITH_SUCCESSOR: u8 = 16;
 const GROUP: u8 = 14;
 const GROUP_PACED: u8 = 15;
 
@@ -208,6 +211,9 @@ pub fn write_job(
     content: Content<'_>,
 ) {
     let Content { id, meta, body, .. } = content;
+    if let Some(successor) = history.and_then(|history| history.successor.as_deref()) {
+        write_successor(out, successor);
+    }
     let w = &mut Writer(&mut *out);
     if job.has_group() {
         w.u8(WITH_GROUP).bytes(content.group_name().unwrap_or_default());
@@ -230,6 +236,13 @@ pub fn write_job(
     if let Some(history) = history {
         write_history(out, history);
     }
+}
+
+fn write_successor(out: &mut impl Sink, successor: &Successor) {
+    let Successor { policy, priority, added, due, group, meta, body } = successor;
+    let w = &mut Writer(out);
+    w.u8(WITH_SUCCESSOR).u32(policy.0).u8(*priority).u64(added.0).u64(due.0);
+    w.bytes(group.as_deref().unwrap_or_default()).bytes(meta.get().block()).bytes(body);
 }
 
 pub fn write_schedule(out: &mut impl Sink, queue: QueueNo, schedule: &Schedule) {
@@ -257,7 +270,7 @@ fn write_history(out: &mut impl Sink, history: &History) {
     w.u64(history.token).u64(history.due.0).u64(history.armed as u64);
     w.u32(history.attempt).u32(history.deliveries).u32(history.nacks);
     w.u32(history.timeouts).u32(history.lost).u32(history.unanswered);
-    let (reason, died) = history.death.map_or((ALIVE, 0), |(why, at)| (why as u8, at.0));
+    let (reason, died) = history.death().map_or((ALIVE, 0), |(why, at)| (why as u8, at.0));
     w.u8(reason).u64(died).bytes(history.error.as_deref().unwrap_or_default());
 }
 
@@ -356,7 +369,10 @@ pub struct JobImage<'a> {
 
 impl<'a> Image<'a> {
     pub fn read(r: &mut FactReader<'a>) -> Result<Image<'a>, Malformed> {
-        let (mut tag, mut group, mut meta) = (r.u8()?, None, None);
+        let (mut tag, mut group, mut meta, mut successor) = (r.u8()?, None, None, None);
+        if tag == WITH_SUCCESSOR {
+            (successor, tag) = (Some(Box::new(read_successor(r)?)), r.u8()?);
+        }
         if tag == WITH_GROUP {
             (group, tag) = (Some(r.group()?), r.u8()?);
         }
@@ -365,9 +381,16 @@ impl<'a> Image<'a> {
         }
         let mut image = Image::read_tagged(tag, r)?;
         match &mut image {
-            _ if group.is_none() && meta.is_none() => {}
-            Image::Job(job) => (job.group, job.meta) = (group, meta.unwrap_or_default()),
-            Image::Schedule { schedule, .. } => {
+            _ if group.is_none() && meta.is_none() && successor.is_none() => {}
+            Image::Job(job) => {
+                (job.group, job.meta) = (group, meta.unwrap_or_default());
+                match &mut job.history {
+                    Some(history) => history.successor = successor,
+                    None if successor.is_none() => {}
+                    None => return Err(r.malformed()),
+                }
+            }
+            Image::Schedule { schedule, .. } if successor.is_none() => {
                 let definition = &mut schedule.definition;
                 group.into_iter().for_each(|name| definition.set_group(name));
                 meta.into_iter().for_each(|meta| definition.set_meta(meta));
@@ -415,6 +438,17 @@ impl<'a> Image<'a> {
             _ => return Err(r.malformed()),
         })
     }
+}
+
+fn read_successor(r: &mut FactReader<'_>) -> Result<Successor, Malformed> {
+    let (policy, priority) = (PolicyNo(r.u32()?), r.u8()?);
+    let (added, due, group, meta) = (r.millis()?, r.millis()?, r.bytes()?, r.bytes()?);
+    let meta = Meta::read(meta).ok_or_else(|| r.malformed())?.into();
+    if group.len() > NAME_BYTES_MAX {
+        return Err(r.malformed());
+    }
+    let group = (!group.is_empty()).then(|| group.into());
+    Ok(Successor { policy, priority, added, due, group, meta, body: r.bytes()?.into() })
 }
 
 fn read_schedule(r: &mut FactReader<'_>) -> Result<Schedule, Malformed> {
@@ -524,7 +558,7 @@ fn read_history(r: &mut FactReader<'_>, flags: u8) -> Result<History, Malformed>
     let (reason, died, error) = (r.u8()?, r.millis()?, r.bytes()?);
     if reason != ALIVE {
         let reason = Reason::from_byte(reason).ok_or_else(|| r.malformed())?;
-        history.death = Some((reason, died));
+        history.set_death(Some((reason, died)));
     }
     let said = flags & HAS_ERROR != 0;
     if (!said && !error.is_empty()) || (reason == ALIVE && died.0 != 0) {

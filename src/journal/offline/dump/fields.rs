@@ -10,7 +10,7 @@ use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings, Setting};
 use crate::engine::model::request::JobState;
 use crate::engine::model::token;
-use crate::engine::record::{Image, ImageCounts, JobImage, QueueImage, totals};
+use crate::engine::record::{Image, ImageCounts, JobImage, QueueImage, Successor, totals};
 use crate::ids::{PolicyNo, QueueNo};
 use crate::journal::record::raft_state::Vote;
 use std::borrow::Cow;
@@ -76,6 +76,7 @@ impl<'a> DumpFields<'a> {
                 left,
                 due,
                 body,
+                added,
                 group,
                 meta,
             } => {
@@ -84,7 +85,20 @@ impl<'a> DumpFields<'a> {
                     FactId::Given(id) => FieldValue::Bytes(id),
                     FactId::Made(number) => FieldValue::Owned(token::written(number).into()),
                 };
-                put!(self.queue(queue); id, made, policy, priority, absolute, ready, left, due, body).beside(group, meta)
+                put!(self.queue(queue); id, made, policy, priority, absolute, ready, left, due, body);
+                if added.is_some() {
+                    put!(self; added);
+                }
+                self.beside(group, meta)
+            }
+            Fact::SuccessorSet {
+                queue, id, policy, priority, absolute, added, due, body, ..
+            } => {
+                put!(self.job(queue, id); policy, priority, absolute, added, due, body);
+                self.beside(fact.group(), fact.meta())
+            }
+            Fact::Succeeded { queue, id, acked, ready, left } => {
+                put!(self.job(queue, id); acked, ready, left)
             }
             Fact::Due { queue, place, count, left } => put!(self.queue(queue); place, count, left),
             Fact::Leased { queue, id, token, lease_end, bound, on_time } => {
@@ -120,6 +134,7 @@ impl<'a> DumpFields<'a> {
             }
             Fact::Renamed { queue, name, over } => put!(self.queue(queue).put("to", name); over),
             Fact::Unleased { queue, id }
+            | Fact::SuccessorRemoved { queue, id }
             | Fact::Deleted { queue, id }
             | Fact::Dropped { queue, id }
             | Fact::WindowOver { queue, id } => self.job(queue, id),
@@ -254,17 +269,12 @@ impl<'a> DumpFields<'a> {
         self.beside(image.group, image.meta)
     }
 
-    /// Puts group and META, if there are any; of META names and values by turns.
+    /// Puts group and META, if there are any.
     pub(super) fn beside(&mut self, group: Option<&[u8]>, meta: Meta<'_>) -> &mut Self {
         if let Some(name) = group {
             self.put("group", FieldValue::Owned(name.into()));
         }
-        if meta.is_none() {
-            return self;
-        }
-        let words = meta.pairs().flat_map(|(name, value)| [name, value]);
-        let owned = words.map(|word| FieldValue::Owned(word.into()));
-        self.put("meta", FieldValue::List(owned.collect()))
+        if meta.is_none() { self } else { self.put("meta", meta_value(meta)) }
     }
 
     fn queue_image(&mut self, image: &QueueImage<'a>) -> &mut Self {
@@ -303,15 +313,43 @@ impl<'a> DumpFields<'a> {
                 ("armed", history.armed.into()),
                 ("bound", history.bound.into()),
             ];
-            if let Some((reason, died)) = history.death {
+            if let Some((reason, died)) = history.death() {
                 fields.push(("reason", FieldValue::Text(reason.word().into())));
                 fields.push(("died", died.into()));
             }
             fields.push(("error", history.error.clone().into()));
+            if let Some(successor) = &history.successor {
+                fields.push(("latest", successor_fields(successor)));
+            }
             FieldValue::Fields(fields)
         });
         put!(self; order, history, body).beside(image.group, image.meta)
     }
+}
+
+/// What follows a leased job.
+fn successor_fields<'a>(of: &Successor) -> FieldValue<'a> {
+    let Successor { policy, priority, added, due, group, meta, body } = of;
+    let mut fields: Vec<(&'static str, FieldValue<'a>)> = vec![
+        ("policy", (*policy).into()),
+        ("priority", (*priority).into()),
+        ("added", (*added).into()),
+        ("due", (*due).into()),
+        ("body", FieldValue::Owned(body.clone())),
+    ];
+    if let Some(name) = group {
+        fields.push(("group", FieldValue::Owned(name.clone())));
+    }
+    if !meta.get().is_none() {
+        fields.push(("meta", meta_value(meta.get())));
+    }
+    FieldValue::Fields(fields)
+}
+
+/// Names and values by turns.
+fn meta_value<'a>(meta: Meta<'_>) -> FieldValue<'a> {
+    let words = meta.pairs().flat_map(|(name, value)| [name, value]);
+    FieldValue::List(words.map(|word| FieldValue::Owned(word.into())).collect())
 }
 
 pub fn job_of<'f>(fact: &Fact<'f>, names: &DumpNames) -> Option<(QueueNo, Cow<'f, [u8]>)> {
