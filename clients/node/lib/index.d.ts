@@ -60,6 +60,10 @@ export interface JobOptions extends JobSettings {
   nx?: boolean;
   /** If the id is taken, this job takes its place. */
   replace?: boolean;
+  /** As `replace`, but while a worker has the job, this one follows when it is done. */
+  latest?: boolean;
+  /** With `replace` or `latest`: how long changes may put the job off, from the first one that no worker had. */
+  maxDelay?: Duration;
   /** How long the id stays taken after the job is done. */
   unique?: Duration;
 }

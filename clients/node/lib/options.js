@@ -59,7 +59,7 @@ const JOB = {
   priority: ['PRIORITY', text], attempts: ['ATTEMPTS', text], backoff: ['BACKOFF', backoff], lease: ['LEASE', duration], ttl: ['TTL', duration],
   group: ['GROUP', text], meta: [],
 };
-const ADD = { delay: [], id: ['ID', text], jobId: ['ID', text], nx: ['NX'], replace: ['REPLACE'], unique: ['UNIQUE', duration], ...JOB };
+const ADD = { delay: [], id: ['ID', text], jobId: ['ID', text], nx: ['NX'], replace: ['REPLACE'], latest: ['LATEST'], maxDelay: ['MAXDELAY', duration], unique: ['UNIQUE', duration], ...JOB };
 const SCHEDULE = {
   body: [], every: ['EVERY', duration], cron: ['CRON', text], tz: ['TZ', text], from: ['FROM', when], until: ['UNTIL', when], runs: ['RUNS', text],
   spread: ['SPREAD', duration], overlap: ['OVERLAP', upper], catchup: ['CATCHUP', text], grace: ['GRACE', duration], ...JOB,

@@ -34,7 +34,7 @@ export class Queue {
     const id = o.id ?? o.jobId;
     const command = this.#adding(body, o);
     // With an id a second ADD does nothing if the first one arrived.
-    const again = id === undefined || o.replace ? undefined : () => this.#adding(body, { ...o, nx: true, delay: remaining(o.delay, started) });
+    const again = id === undefined || o.replace || o.latest ? undefined : () => this.#adding(body, { ...o, nx: true, delay: remaining(o.delay, started) });
     const reply = await this.#call(command, again);
     return reply === null ? (o.nx ? null : String(id)) : String(reply);
   }

@@ -53,6 +53,11 @@ test('an id is taken once', async () => {
   assert.equal(await q.add(3, { id: 'a', replace: true }), 'a');
   assert.equal((await q.get('a')).body, 3);
   assert.match(await q.add(4), /./);
+  await q.add(5, { id: 'b', delay: '2s', latest: true, maxDelay: '30s' });
+  const { added } = await given(q, 'b');
+  await q.add(6, { id: 'b', delay: 30_000, latest: true, maxDelay: '30s' });
+  const later = await given(q, 'b');
+  assert.deepEqual([later.added, later.due], [added, added + 30_000]);
   await q.close();
 });
 

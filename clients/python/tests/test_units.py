@@ -93,6 +93,11 @@ def test_all_options_of_add_reach_the_server(server, queue):
     assert queue.add("a", 1, id="mail:7", nx=True) is None
     assert queue.add("a", b"\xff", id="mail:7", replace=True) == "mail:7" and queue.get("a", "mail:7")["body"] == b"\xff"
     assert queue.get("a", "none") is None and queue.stats("none") is None
+    assert queue.add("latest", 1, id="doc:7", delay="2s", latest=True, max_delay="30s") == "doc:7"
+    first = queue.get("latest", "doc:7")
+    assert queue.add("latest", 2, id="doc:7", delay=30, latest=True, max_delay=timedelta(seconds=30)) == "doc:7"
+    later = queue.get("latest", "doc:7")
+    assert later["body"] == 2 and later["added"] == first["added"] and later["due"] == first["added"] + 30_000
     made = queue.add("a", 2, at="2030-01-31T08:00:00+01:00")
     assert queue.get("a", made)["due"] == 1896073200000
     with pytest.raises(TypeError, match="prio"):

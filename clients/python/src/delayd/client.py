@@ -70,7 +70,7 @@ class Delayd:
                 if not tries:
                     raise
             # The first one may have arrived: then the id is taken, by this job.
-            again = [] if options.get("nx") or options.get("replace") else ["NX"]
+            again = [] if any(options.get(name) for name in ("nx", "replace", "latest")) else ["NX"]
             time.sleep(backoff.next())
 
     def add_many(self, queue: str, jobs: Iterable[NewJob], *, atomic: bool = False) -> list[Optional[str]]:

@@ -28,6 +28,8 @@ class AddOptions(JobOptions, total=False):
     id: str
     nx: bool
     replace: bool
+    latest: bool
+    max_delay: Duration
     unique: Duration
 
 
@@ -87,8 +89,9 @@ def meta_words(meta: Optional[Meta]) -> list[Word]:
 def add_words(queue: str, body: bytes, options: dict[str, Any]) -> list[Word]:
     words: list[Word] = ["DELAY.ADD", queue, when(options.pop("delay", None), options.pop("at", None)), body]
     words += _word("id", options.pop("id", None))
-    for name in ("nx", "replace"):
+    for name in ("nx", "replace", "latest"):
         words += [name.upper()] if options.pop(name, False) else []
+    words += _duration("maxdelay", options.pop("max_delay", None))
     words += job_words(options) + _duration("unique", options.pop("unique", None))
     _none_left("add", options)
     return words
