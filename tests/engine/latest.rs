@@ -3,7 +3,7 @@
 
 use delayd::engine::Lead;
 use delayd::engine::decide::transaction::TransactionBegun;
-use delayd::engine::journal_room::{Flow, Room};
+use delayd::engine::journal_room::{Flow, Room, SIZES};
 use delayd::engine::model::request::{Request, Reserve, Wait};
 use delayd::ids::Token;
 use delayd::limits::LEVEL_LATEST;
@@ -75,7 +75,8 @@ fn it_comes_however_the_delivery_ends() {
         // Who waits has it at once, at its first attempt: nothing is retried, and nothing dies.
         assert!(bench.take_events().contains(&"2:x#1".to_owned()), "{how}");
         let stats = bench.stats("q");
-        assert_eq!((stats.leased, stats.dead, stats.totals.deleted), (1, 0, 1), "{how}");
+        let totals = stats.totals;
+        assert_eq!((stats.leased, totals.died, totals.deleted), (1, 0, 1), "{how}");
         assert_eq!(say(&mut bench, "DELAY.ADD q 0 v3 ID x LATEST"), "x");
     }
     let mut bench = Bench::new();
@@ -181,7 +182,53 @@ fn a_change_that_no_worker_was_free_to_take_is_put_off_no_longer() {
     assert_eq!(say(&mut bench, "DELAY.GET q x"), "delayed due 29500 attempt 0");
     bench.at(31_000);
     assert_eq!(say(&mut bench, "DELAY.ADD q 2s v ID x REPLACE MAXDELAY 30s"), "x");
-    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 31000 attempt 0");
+    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 30000 attempt 0");
+}
+
+#[test]
+fn a_change_whose_time_has_come_is_not_sent_to_the_end_of_the_line() {
+    let mut bench = Bench::new();
+    let line = |id| -> &'static str { format!("DELAY.ADD q 0 {id} ID {id}").leak() };
+    let newer = "DELAY.ADD q 20 v2 ID x LATEST MAXDELAY 50";
+    say(&mut bench, line("a"));
+    say(&mut bench, "DELAY.ADD q 20 v1 ID x LATEST MAXDELAY 50");
+    bench.at(100);
+    say(&mut bench, line("b"));
+    bench.at(400);
+    say(&mut bench, newer);
+    assert_eq!(bodies(&mut bench), "a v2 b");
+    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 50 attempt 0");
+    bench.restart();
+    say(&mut bench, newer);
+    assert_eq!(bodies(&mut bench), "a v2 b");
+    // In another place of the order it is new there.
+    say(&mut bench, "DELAY.ADD q 0 c ID c PRIORITY 7");
+    say(&mut bench, "DELAY.ADD q 20 v3 ID x LATEST MAXDELAY 50 PRIORITY 7");
+    assert_eq!(bodies(&mut bench), "a b c v3");
+    say(&mut bench, "DELAY.ADD q 20 v4 ID x LATEST MAXDELAY 50 PRIORITY 7 GROUP g");
+    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 400 attempt 0");
+    // One that was handed out and came back is a change that was seen.
+    say(&mut bench, "DELAY.ADD q 0 v ID y PRIORITY 0");
+    assert_eq!(reserved(&mut bench, 1), "y");
+    bench.nack(1, "y", |nack| nack.uncounted = true);
+    bench.take_events();
+    say(&mut bench, "DELAY.ADD q 20 v ID y LATEST MAXDELAY 50 PRIORITY 0");
+    assert_eq!(say(&mut bench, "DELAY.GET q y"), "delayed due 420 attempt 0");
+}
+
+#[test]
+fn it_has_kept_nobody_waiting_that_it_followed() {
+    let mut bench = Bench::new();
+    say(&mut bench, "DELAY.ADD q 0 v1 ID x");
+    assert_eq!(say(&mut bench, "DELAY.RESERVE NOWAIT 1 q LEASE 1h"), "x#1");
+    say(&mut bench, "DELAY.ADD q 0 v2 ID x LATEST TTL 50");
+    bench.ask(2, Request::Reserve(reserve(Q, Wait::Forever, 1)));
+    bench.at(600_000);
+    let token = bench.token("x");
+    bench.ack(1, "x", token);
+    bench.hand_off();
+    assert!(bench.take_events().contains(&"2:x#1".to_owned()), "its TTL begins when it comes");
+    assert_eq!(bench.stats("q").lateness_us, [0; 4]);
 }
 
 #[test]
@@ -209,7 +256,7 @@ fn what_follows_keeps_the_time_of_the_first_that_followed() {
     let token = bench.token("x");
     assert_eq!(ack(&mut bench, token), "1");
     // Its time came at 30 s, and it waited for the lease.
-    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 57000 attempt 0");
+    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 58000 attempt 0");
     assert_eq!(reserved(&mut bench, 1), "x");
 }
 
@@ -292,6 +339,26 @@ fn what_follows_outlives_a_restart_with_all_it_has() {
 }
 
 #[test]
+fn engines_that_differ_in_what_follows_have_other_digests() {
+    let of = |line| {
+        let mut bench = Bench::new();
+        say(&mut bench, "DELAY.ADD q 0 v1 ID x");
+        assert_eq!(reserved(&mut bench, 1), "x");
+        say(&mut bench, line);
+        bench.engine.digest()
+    };
+    let lines = ["", " GROUP g", " META 1 k v", " PRIORITY 1", " TTL 1h"];
+    let line = |more| -> &'static str { format!("DELAY.ADD q 0 v2 ID x LATEST{more}").leak() };
+    let mut digests: Vec<u64> = lines.map(line).map(of).into();
+    digests.push(of("DELAY.ADD q 1s v2 ID x LATEST"));
+    digests.push(of("DELAY.ADD q 0 other ID x LATEST"));
+    let all = digests.len();
+    digests.sort_unstable();
+    digests.dedup();
+    assert_eq!(digests.len(), all);
+}
+
+#[test]
 fn in_a_group_that_is_strict_it_comes_in_its_turn() {
     let mut bench = Bench::new();
     say(&mut bench, "DELAY.CONFIG SET q group-max-leased 1 group-retry block");
@@ -324,6 +391,21 @@ fn a_rate_gets_back_what_was_never_sent_and_another_group_may_follow() {
 }
 
 #[test]
+fn what_goes_back_has_room_for_what_follows_it() {
+    let (id, group) = ("i".repeat(512), "g".repeat(512));
+    let mut bench = Bench::new();
+    say(&mut bench, "DELAY.CONFIG SET q group-rate 1/10s");
+    say(&mut bench, format!("DELAY.ADD q 0 v1 ID {id} GROUP {group}").leak());
+    bench.ask(2, Request::Reserve(reserve(Q, Wait::No, 1)));
+    say(&mut bench, format!("DELAY.ADD q 0 v2 ID {id} LATEST GROUP {group}").leak());
+    let before = bench.made();
+    bench.flow(Flow::Running { room: Room::of(SIZES.unleased, 0) });
+    bench.unsent(2);
+    let made = (bench.made().0 - before.0, bench.made().1 - before.1);
+    assert_eq!(made, (3, SIZES.unleased), "the delivery, its step of the rate, what follows");
+}
+
+#[test]
 fn a_transaction_sees_what_follows_and_room_for_it_was_promised() {
     let mut bench = followed();
     let (token, jobs) = (bench.token("x"), |token| vec![(&b"x"[..], token)]);
@@ -345,6 +427,24 @@ fn a_transaction_sees_what_follows_and_room_for_it_was_promised() {
     let commands =
         [Request::Ack { queue: queue("q"), jobs: jobs(token) }, command("DELAY.ADD q 0 y ID y")];
     assert!(bench.refusal(1, &commands).starts_with("FULL"));
+}
+
+#[test]
+fn a_transaction_counts_the_bytes_of_what_may_come() {
+    let long: &'static str = "b".repeat(10 << 20).leak();
+    let mut bench = followed();
+    say(&mut bench, format!("DELAY.ADD q 0 {long} ID x LATEST").leak());
+    let jobs = vec![(&b"x"[..], bench.token("x"))];
+    let mut commands = vec![Request::Ack { queue: queue("q"), jobs }];
+    commands.extend((0..6).map(|_| command("DELAY.GET q x")));
+    let text = bench.refusal(1, &commands);
+    assert!(text.contains("bytes"), "{text}");
+    // An allocation of 1,050,000 bytes is one of 1,310,720.
+    let line: &str = format!("DELAY.ADD q 0 {} ID x LATEST", &long[..1_050_000]).leak();
+    bench.engine.settings_mut().memory_bytes_max = bench.engine.memory_bytes() + 1_200_000;
+    assert!(bench.refusal(1, &[command(line)]).starts_with("OOM"));
+    bench.engine.settings_mut().memory_bytes_max += 300_000;
+    assert!(matches!(bench.transact(1, &[command(line)]), TransactionBegun::Begun(_)));
 }
 
 /// Nodes of the version before would take the facts for damage.

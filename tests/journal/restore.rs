@@ -37,7 +37,9 @@ fn journal() -> (BTreeMap<String, Vec<u8>>, Tokens) {
     let scratch = Folder::new("restore");
     let mut desk = Desk::new(&scratch.journal());
     let q = name(0, b"q");
-    for id in [&b"nacked"[..], b"ran-out", b"died", b"leased", b"bound", b"ready", b"later"] {
+    for id in
+        [&b"nacked"[..], b"ran-out", b"died", b"leased", b"bound", b"followed", b"ready", b"later"]
+    {
         let in_ms = if id == b"later" { 3_600_000 } else { 0 };
         let attempts = if id == b"died" { 1 } else { 20 };
         desk.add(delayd::engine::model::request::Add {
@@ -61,6 +63,12 @@ fn journal() -> (BTreeMap<String, Vec<u8>>, Tokens) {
     take(&mut desk, b"died", 1_000, false);
     take(&mut desk, b"leased", 3_600_000, false);
     take(&mut desk, b"bound", 3_600_000, true);
+    take(&mut desk, b"followed", 3_600_000, false);
+    desk.add(delayd::engine::model::request::Add {
+        taken: delayd::engine::model::request::Taken::Latest,
+        body: b"newer",
+        ..add(q, b"followed", 0)
+    });
     let token = desk.token(b"nacked");
     let (when, bury, uncounted) = (None, false, false);
     let (priority, error) = (None, None);
@@ -123,10 +131,14 @@ fn ask(engine: &mut Engine, request: &Request<'_>) -> Answers {
 #[test]
 fn no_token_from_before_is_taken_and_all_later_ones_are_greater() {
     let (storage, tokens) = backup();
-    assert_eq!(tokens.len(), 5);
+    assert_eq!(tokens.len(), 6);
     let mut restored = held(&storage);
     let before = restored.jobs();
-    assert_eq!(before, [1, 3, 2, 1], "later; nacked, ran-out, ready; leased, bound; died");
+    assert_eq!(
+        before,
+        [1, 3, 3, 1],
+        "later; nacked, ran-out, ready; leased, bound, followed; died"
+    );
     restored.void_tokens(WALL);
     let into = Lossy::new();
     begin(&into, restored, None).unwrap();
@@ -147,8 +159,9 @@ fn no_token_from_before_is_taken_and_all_later_ones_are_greater() {
         taken.push(job.clone());
     }
     let ids: Vec<&[u8]> = taken.iter().map(|(id, _, _)| &id[..]).collect();
-    // At their old places; what was nacked came from delayed, behind the others.
-    assert_eq!(ids, [&b"ran-out"[..], b"leased", b"bound", b"ready", b"nacked"]);
+    // At their old places; what was nacked came from delayed, behind the others, and what follows another is new.
+    let wanted = ["ran-out", "leased", "bound", "ready", "nacked", "followed"];
+    assert_eq!(ids, wanted.map(str::as_bytes));
     let (_, _, attempt) = taken.iter().find(|(id, _, _)| id == b"leased").unwrap();
     assert_eq!(*attempt, 1, "the attempt that nothing is known of does not count");
     let floor = floor_at(WALL.0 / 1_000 + RESTORED_TOKENS_MS);

@@ -109,6 +109,8 @@ pub struct Check<'c> {
     pub to_follow: Option<&'c Add<'static>>,
     /// When the first job was added whose place the new one takes, if that counts.
     pub since: Option<u64>,
+    /// Priority, group and place of one that was ready.
+    pub was_ready: Option<(u8, Kept, i64)>,
     /// The job whose place another one must take now, and whether that is as before a sweep.
     pub succeeding: Option<(QueueKey, Kept, bool)>,
     /// What must be set, and which pauses there must be.
@@ -186,6 +188,7 @@ impl Auditor {
             to_add: None,
             to_follow: None,
             since: None,
+            was_ready: None,
             succeeding: None,
             to_set: None,
             to_pause: None,

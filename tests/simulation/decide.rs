@@ -104,6 +104,8 @@ impl<'c> Check<'c> {
                 }
                 let old = self.model().job(job_key, id).cloned();
                 self.since = old.as_ref().filter(|_| max.is_some()).and_then(waits_since);
+                let ready = old.as_ref().filter(|job| job.state == JobState::Ready);
+                self.was_ready = ready.map(|job| (job.priority, job.group, job.place));
                 let old = old.map(|job| job.state);
                 let follows = add.taken == Taken::Latest && old == Some(JobState::Leased);
                 let grows = add.id.is_none() || old.is_none_or(|state| state == JobState::Dead);
@@ -420,12 +422,11 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// When the job of an ADD is due.
+    /// When the job of an ADD is due, which may be in the past.
     pub fn due_of_add(&self, add: &Add<'static>) -> u64 {
         let due = self.due_of(add.when);
         let Some(max_ms) = add.max_delay_ms else { return due };
-        let last = self.since.map_or(self.ceil() + max_ms, |since| since + max_ms);
-        due.min(last).max(self.now().0)
+        due.min(self.since.map_or(self.ceil() + max_ms, |since| since + max_ms))
     }
 
     /// Where a job enters must keep the order.

@@ -1,6 +1,6 @@
 //! Each fact: whether it is allowed, and the model after it.
 
-use delayd::engine::model::fact::{Destination, Fact, FactId};
+use delayd::engine::model::fact::{Destination, Fact, FactId, Inherited};
 use delayd::engine::model::group::Grouping;
 use delayd::engine::model::reply::Reason;
 use delayd::engine::model::request::{JobState, Request, When};
@@ -297,7 +297,7 @@ impl Check<'_> {
             left,
             due,
             body,
-            added,
+            inherited,
             group,
             meta,
         } = *fact
@@ -318,16 +318,28 @@ impl Check<'_> {
         assert!(add.id.is_none_or(|wanted| wanted == id), "the id asked for");
         let wanted = self.check_terms(key, add, policy, priority);
         assert_eq!((body, group, meta), (add.body, add.group, add.meta.get()));
-        assert_eq!(due.0, self.due_of_add(add), "the due time of {:?} at {now:?}", add.when);
+        let (wanted_due, kept) = (self.due_of_add(add), self.place_kept(add, priority));
+        let wanted_due = if kept.is_some() { wanted_due } else { wanted_due.max(now.0) };
+        assert_eq!(due.0, wanted_due, "the due time of {:?} at {now:?}", add.when);
         assert_eq!(absolute, matches!(add.when, When::At(_)));
-        assert_eq!(added.map(|at| at.0), self.since, "since when it counts");
-        self.place_new(key, ready, due);
+        let since = self.since.map(|added| Inherited { added: Millis(added), place: kept });
+        assert_eq!(inherited, since, "what it inherits");
+        if kept.is_none() {
+            self.place_new(key, ready, due);
+        } else {
+            self.auditor.note("kept the place of one");
+        }
         let (serial, step) = (self.model().serial(), self.auditor.steps);
         let queue = self.model().queue(key);
         queue.totals.added += 1;
         queue.used = now.0;
-        assert_eq!(left, ready && queue.due_left(), "where it enters");
-        let place = if ready { queue.give_place(left) } else { 0 };
+        let new = kept.is_none() && ready;
+        assert_eq!(
+            (ready, left),
+            (ready || kept.is_some(), new && queue.due_left()),
+            "where it enters"
+        );
+        let place = if new { queue.give_place(left) } else { kept.unwrap_or(0) };
         let state = if ready { JobState::Ready } else { JobState::Delayed };
         let first = self.since.inspect(|_| self.auditor.note("added in place of one"));
         let job = ModelJob::new(id, add.body, serial, now.0, wanted);

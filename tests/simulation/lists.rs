@@ -103,7 +103,7 @@ impl Check<'_> {
             left,
             due,
             body,
-            added,
+            inherited,
             group,
             meta,
         } = *fact
@@ -120,7 +120,7 @@ impl Check<'_> {
         let body = keep(body);
         assert_eq!(entering.bodies.pop_front(), Some(body), "the body");
         assert!(
-            added.is_none() && group.is_none() && meta.is_none(),
+            inherited.is_none() && group.is_none() && meta.is_none(),
             "lists know no groups and no META"
         );
         assert!(!absolute && ready && left == (entering.side == Side::Left) && due == now);

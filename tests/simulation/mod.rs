@@ -76,6 +76,7 @@ fn random_runs_are_as_specified() {
         "added with META",
         "added to a group",
         "added in place of one",
+        "kept the place of one",
         "set to follow",
         "another set to follow",
         "removed what follows",

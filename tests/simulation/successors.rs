@@ -40,6 +40,14 @@ impl Check<'_> {
         wanted
     }
 
+    /// The place that a job keeps of the one that it replaces: that was ready, and it is due by its MAXDELAY.
+    pub fn place_kept(&self, add: &Add<'static>, priority: u8) -> Option<i64> {
+        self.since?;
+        let (was, group, place) = self.was_ready?;
+        let same = was == priority && group == add.group.unwrap_or_default();
+        (same && self.due_of_add(add) <= self.now().0).then_some(place)
+    }
+
     /// The job of an ADD follows a leased one.
     pub fn successor_set(&mut self, key: QueueKey, fact: &Fact<'_>) {
         let Fact::SuccessorSet {
@@ -131,7 +139,7 @@ impl Check<'_> {
         queue.totals.deleted += u64::from(!acked);
         queue.totals.added += 1;
         queue.used = now.0;
-        let due = if ready { next.due } else { next.due.max(now.0) };
+        let due = next.due.max(now.0);
         self.place_new(key, ready, delayd::time::Millis(due));
         let queue = self.model().queue(key);
         assert_eq!(left, ready && queue.due_left(), "where it enters");

@@ -33,7 +33,7 @@ impl Step<'_, '_> {
 
     /// The new job; none if NX kept the old one.
     fn decide_add(&mut self, add: &Add<'_>) -> Result<Option<JobIndex>, Error> {
-        let mut due = self.live.settings.resolve("when", add.when, self.now)?;
+        let due = self.live.settings.resolve("when", add.when, self.now)?;
         if let Some(lease_ms) = add.lease_ms {
             self.live.settings.check_lease("lease", lease_ms)?;
         }
@@ -55,13 +55,8 @@ impl Step<'_, '_> {
                 Taken::Replace | Taken::Latest => {}
             }
         }
-        let mut added = None;
-        if let Some(max_ms) = add.max_delay_ms {
-            let longest = self.live.settings.resolve("MAXDELAY", When::In(max_ms), self.now)?;
-            added = at.index.and_then(|index| self.waits_since(index));
-            let latest = added.map_or(longest, |added| added.plus(max_ms));
-            due = due.min(latest).max(self.now.floor());
-        }
+        let (due, added) = self.put_off(add, at.index, due)?;
+        let in_place = old.and_then(|(queue, _, index)| self.place_kept(add, queue, index, due));
         if add.taken == Taken::Latest
             && let Some((queue, at, index)) = old
             && self.store.jobs().get(index).stage == JobStage::Leased
@@ -72,19 +67,7 @@ impl Step<'_, '_> {
         let named = queue.zip(add.group);
         let group = named.and_then(|(queue, name)| self.store.find_group(queue, name));
         if let Some(queue) = queue {
-            let counted = |index| {
-                let state = self.store.jobs().get(index).stage.state();
-                state.is_some_and(|state| state != JobState::Dead)
-            };
-            let replaces = old.is_some_and(|(_, _, index)| counted(index));
-            self.check_admission(queue, u64::from(!replaces))?;
-            if let Some(group) = group {
-                // Its place in the group is free then.
-                let same = |index| self.store.jobs().group(index) == group;
-                if !old.is_some_and(|(_, _, index)| counted(index) && same(index)) {
-                    self.check_group_admission(queue, group)?;
-                }
-            }
+            self.check_place(queue, group, at.index)?;
         }
         let id_bytes = add.id.map_or(token::ID_BYTES, <[u8]>::len);
         let beside = stored_group_bytes(add.group) + stored_meta_bytes(add.meta.get());
@@ -102,11 +85,64 @@ impl Step<'_, '_> {
             None => self.bind_queue(add.queue),
         };
         let enters = self.store.queue(queue).due_enters();
-        let arrival = match self.ready_at_once(queue, due) {
-            true => Arrival::Ready(enters),
-            false => Arrival::Delayed(due),
+        let arrival = match in_place {
+            Some(place) => Arrival::InPlace { place, due },
+            None if self.ready_at_once(queue, due) => Arrival::Ready(enters),
+            None => Arrival::Delayed(due.max(self.now.floor())),
         };
         Ok(Some(self.add_job(add, at.hash, queue, arrival, added)))
+    }
+
+    /// Whether there is a place in the queue and the group for a job that takes that of `old`.
+    fn check_place(
+        &self,
+        queue: QueueNo,
+        group: Option<u32>,
+        old: Option<JobIndex>,
+    ) -> Result<(), Error> {
+        let counted = old.filter(|index| {
+            let state = self.store.jobs().get(*index).stage.state();
+            state.is_some_and(|state| state != JobState::Dead)
+        });
+        self.check_admission(queue, u64::from(counted.is_none()))?;
+        let Some(group) = group else { return Ok(()) };
+        // Its place in the group is free then.
+        let same = counted.is_some_and(|index| self.store.jobs().group(index) == group);
+        if same { Ok(()) } else { self.check_group_admission(queue, group) }
+    }
+
+    /// When a job falls due that is bounded by MAXDELAY, and when the first of those was added whose place it takes, if
+    /// that counts: then at most as long after that one, else from now on.
+    fn put_off(
+        &self,
+        add: &Add<'_>,
+        old: Option<JobIndex>,
+        due: Millis,
+    ) -> Result<(Millis, Option<Millis>), Error> {
+        let Some(max_ms) = add.max_delay_ms else { return Ok((due, None)) };
+        let longest = self.live.settings.resolve("MAXDELAY", When::In(max_ms), self.now)?;
+        let added = old.and_then(|index| self.waits_since(index));
+        let latest = added.map_or(longest, |added| added.plus(max_ms));
+        Ok((due.min(latest), added))
+    }
+
+    /// The place that a job has whose time has come by MAXDELAY, of the one that is ready and that it replaces. If each
+    /// change went to the end of the line, one that came more often than the line moves would never be seen.
+    fn place_kept(
+        &self,
+        add: &Add<'_>,
+        queue: QueueNo,
+        index: JobIndex,
+        due: Millis,
+    ) -> Option<i64> {
+        if add.max_delay_ms.is_none() || due > self.now.floor() {
+            return None;
+        }
+        let job = self.store.jobs().get(index);
+        let waits = job.stage == JobStage::Ready && self.waits_since(index).is_some();
+        let same = self.priority(queue, add.priority) == job.priority
+            && self.store.jobs().content(index).group_name() == add.group;
+        (waits && same).then_some(job.order)
     }
 
     /// With MAXDELAY, since when the change waits that this job stands for: one that was handed out is a change that was

@@ -33,9 +33,7 @@ pub fn push(events: &mut Events, store: &Store, fact: &Fact<'_>, at: Located) {
         }
         Fact::Acked { queue, id, .. } => push_of(Event::Acked, queue, id),
         Fact::Succeeded { queue, id, acked, ready, .. } => {
-            if acked {
-                push_of(Event::Acked, queue, id);
-            }
+            push_of(if acked { Event::Acked } else { Event::Deleted }, queue, id);
             push_of(Event::Added, queue, id);
             if ready {
                 push_of(Event::Due, queue, id);

@@ -1,6 +1,6 @@
 //! A job enters a queue. All checks have been made.
 
-use crate::engine::model::fact::{Fact, FactId};
+use crate::engine::model::fact::{Fact, FactId, Inherited};
 use crate::engine::model::policy::Policy;
 use crate::engine::model::request::{Add, QueueName, Side, When};
 use crate::engine::model::schedule::JobOptions;
@@ -17,6 +17,8 @@ use crate::time::Millis;
 pub enum Arrival {
     /// Ready at once, at this end.
     Ready(Side),
+    /// Ready at the place of a job that was, and due in the past.
+    InPlace { place: i64, due: Millis },
     /// Delayed until then.
     Delayed(Millis),
 }
@@ -39,9 +41,10 @@ impl Step<'_, '_> {
         arrival: Arrival,
         added: Option<Millis>,
     ) -> JobIndex {
-        let (due, ready) = match arrival {
-            Arrival::Ready(side) => (self.now.floor(), Some(side)),
-            Arrival::Delayed(due) => (due, None),
+        let (due, ready, side, place) = match arrival {
+            Arrival::Ready(side) => (self.now.floor(), true, side, None),
+            Arrival::InPlace { place, due } => (due, true, Side::Right, Some(place)),
+            Arrival::Delayed(due) => (due, false, Side::Right, None),
         };
         let (policy, priority) = self.terms(queue, add);
         let id = match add.id {
@@ -54,19 +57,19 @@ impl Step<'_, '_> {
             policy,
             priority,
             absolute: matches!(add.when, When::At(_)),
-            ready: ready.is_some(),
-            left: ready == Some(Side::Left),
+            ready,
+            left: side == Side::Left,
             due,
             body: add.body,
-            added,
+            inherited: added.map(|added| Inherited { added, place }),
             group: add.group,
             meta: add.meta.get(),
         };
         let applied = self.commit(&fact, Located { hash, index: None });
         let index = applied.index.expect("an added job has a number");
-        if ready.is_some() {
-            let place = self.store.jobs().get(index).order;
-            self.touch(queue, Some(place));
+        if ready {
+            let new = self.store.jobs().get(index).order;
+            self.touch(queue, place.is_none().then_some(new));
         }
         index
     }

@@ -225,7 +225,7 @@ impl Store {
     }
 
     fn add(&mut self, queue: QueueNo, fact: &Fact<'_>, hash: u32, added: Millis) -> JobIndex {
-        let Fact::Added { id, policy, priority, ready, left, due, body, added: first, .. } = *fact
+        let Fact::Added { id, policy, priority, ready, left, due, body, inherited, .. } = *fact
         else {
             unreachable!("called for a new job");
         };
@@ -239,10 +239,15 @@ impl Store {
             }
         };
         let content = self.content(queue, id, fact.group(), fact.meta(), body);
-        let first = first.unwrap_or(added);
+        let first = inherited.map_or(added, |kept| kept.added);
         let index = self.enter_job(queue, content, (policy, priority, hash), first);
         self.queue_mut(queue).generated_form |= !made && id.len() == token::ID_BYTES;
-        if ready {
+        if let Some(place) = inherited.and_then(|kept| kept.place) {
+            self.jobs.get_mut(index).order = place;
+            self.timers.set_due(index, due);
+            self.put_back(queue, index);
+            self.arm_expiry(queue, index, added);
+        } else if ready {
             self.make_ready(queue, index, side_of(left), due, added);
         } else {
             self.delay(queue, index, due, added);

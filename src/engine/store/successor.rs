@@ -53,11 +53,12 @@ impl Store {
         let content = self.content(queue, id, group.as_deref(), meta.get(), &body);
         let index = self.enter_job(queue, content, (policy, priority, hash), added);
         self.policies.release(policy);
+        // A time in the past is now, as of any job that is added: it has kept nobody waiting that it follows another.
+        let due = due.max(at);
         if ready {
             self.make_ready(queue, index, side_of(left), due, at);
         } else {
-            // A time in the past is now: the wheels cannot go back.
-            self.delay(queue, index, due.max(at), at);
+            self.delay(queue, index, due, at);
         }
         index
     }

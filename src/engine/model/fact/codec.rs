@@ -6,7 +6,7 @@
 //! added to facts later.
 
 use crate::engine::model::fact::{
-    ByteCount, Destination, Fact, FactId, FactReader, Image, Malformed, Sink, Writer,
+    ByteCount, Destination, Fact, FactId, FactReader, Image, Inherited, Malformed, Sink, Writer,
 };
 use crate::engine::model::group::GroupSettings;
 use crate::engine::model::meta::Meta;
@@ -25,10 +25,13 @@ const DUE: u8 = 7;
 const DUE_LEFT: u8 = 25;
 const SUCCESSOR_SET: u8 = 45;
 
-// Before a group, META or the time of the first job, and the fact that it belongs to.
+// The place of a job that has none yet.
+const NO_PLACE: i64 = i64::MIN;
+
+// Before a group, META or what a job inherits, and the fact that it belongs to.
 const WITH_META: u8 = 40;
 const WITH_GROUP: u8 = 41;
-const WITH_ADDED: u8 = 44;
+const INHERITED: u8 = 44;
 
 // The database of a Flushed that names none.
 const ALL_DATABASES: u8 = u8::MAX;
@@ -139,8 +142,8 @@ macro_rules! facts {
                 if !meta.is_none() {
                     w.u8(WITH_META).bytes(meta.block());
                 }
-                if let Fact::Added { added: Some(added), .. } = self {
-                    w.u8(WITH_ADDED).u64(added.0);
+                if let Fact::Added { inherited: Some(Inherited { added, place }), .. } = self {
+                    w.u8(INHERITED).u64(added.0).u64(place.unwrap_or(NO_PLACE) as u64);
                 }
                 match self {
                     Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, .. } => {
@@ -178,8 +181,8 @@ macro_rules! facts {
                         let (policy, priority) = (PolicyNo(r.u32()?), r.u8()?);
                         let [absolute, ready, left] = flags_of(r.u8()?);
                         let (due, body) = (r.millis()?, r.bytes()?);
-                        let (added, group, meta) = (None, None, Meta::NONE);
-                        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, added, group, meta }
+                        let (inherited, group, meta) = (None, None, Meta::NONE);
+                        Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body, inherited, group, meta }
                     }
                     tag @ (DUE | DUE_LEFT) => {
                         let (queue, place, count) = (Field::get(r)?, Field::get(r)?, r.u32()?);
@@ -249,20 +252,22 @@ facts! {
 impl<'a> Fact<'a> {
     /// Reads the next fact.
     pub fn decode(r: &mut FactReader<'a>) -> Result<Fact<'a>, Malformed> {
-        let (mut tag, mut group, mut meta, mut since) = (r.u8()?, None, None, None);
+        let (mut tag, mut group, mut meta, mut kept) = (r.u8()?, None, None, None);
         if tag == WITH_GROUP {
             (group, tag) = (Some(r.group()?), r.u8()?);
         }
         if tag == WITH_META {
             (meta, tag) = (Some(r.meta()?), r.u8()?);
         }
-        if tag == WITH_ADDED {
-            (since, tag) = (Some(r.millis()?), r.u8()?);
+        if tag == INHERITED {
+            let (added, place) = (r.millis()?, r.u64()? as i64);
+            let place = Some(place).filter(|place| *place != NO_PLACE);
+            (kept, tag) = (Some(Inherited { added, place }), r.u8()?);
         }
         let mut fact = Fact::decode_tagged(tag, r)?;
         match &mut fact {
-            _ if since.is_none() => {}
-            Fact::Added { added, .. } => *added = since,
+            _ if kept.is_none() => {}
+            Fact::Added { inherited, .. } => *inherited = kept,
             _ => return Err(r.malformed()),
         }
         let grouped = group.is_none_or(|name| fact.set_group(name));
@@ -354,7 +359,7 @@ mod tests {
             left,
             due,
             body: b"\r\n\0",
-            added: None,
+            inherited: None,
             group: None,
             meta: Meta::NONE,
         };
@@ -430,8 +435,11 @@ mod tests {
             Fact::GroupSet { queue, group: b"acme", settings: GroupSettings::default() },
             Fact::GroupPaced { queue, group: b"acme", gave: 1 << 60 },
             with_meta(Fact::Unpopped { queue, image }),
-            since(added(FactId::Given(id), false, false, false)),
-            since(with_group(with_meta(added(FactId::Made(7), false, true, true)))),
+            inheriting(added(FactId::Given(id), false, false, false), None),
+            inheriting(
+                with_group(with_meta(added(FactId::Given(id), false, true, false))),
+                Some(-7),
+            ),
             successor.clone(),
             with_group(with_meta(successor)),
             succeeded(true, true, false),
@@ -549,9 +557,9 @@ mod tests {
         fact
     }
 
-    fn since(mut fact: Fact<'static>) -> Fact<'static> {
-        let Fact::Added { added, .. } = &mut fact else { panic!("no new job: {fact:?}") };
-        *added = Some(Millis(1 << 40));
+    fn inheriting(mut fact: Fact<'static>, place: Option<i64>) -> Fact<'static> {
+        let Fact::Added { inherited, .. } = &mut fact else { panic!("no new job: {fact:?}") };
+        *inherited = Some(Inherited { added: Millis(1 << 40), place });
         fact
     }
 

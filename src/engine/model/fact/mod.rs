@@ -64,6 +64,15 @@ pub struct Image<'a> {
     pub error: Option<&'a [u8]>,
 }
 
+/// What a job has of the one that it replaces, with MAXDELAY.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inherited {
+    /// When the first of those was added that replaced each other.
+    pub added: Millis,
+    /// The place of one that was ready.
+    pub place: Option<i64>,
+}
+
 /// One fact.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fact<'a> {
@@ -96,8 +105,7 @@ pub enum Fact<'a> {
         left: bool,
         due: Millis,
         body: &'a [u8],
-        /// When the first job was added whose place it takes, if that is what counts.
-        added: Option<Millis>,
+        inherited: Option<Inherited>,
         group: Option<&'a [u8]>,
         meta: Meta<'a>,
     },

@@ -2,7 +2,7 @@
 
 use super::DumpNames;
 use super::value::FieldValue;
-use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped};
+use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped, Inherited};
 use crate::engine::model::group::GroupSettings;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
@@ -76,7 +76,7 @@ impl<'a> DumpFields<'a> {
                 left,
                 due,
                 body,
-                added,
+                inherited,
                 group,
                 meta,
             } => {
@@ -86,8 +86,8 @@ impl<'a> DumpFields<'a> {
                     FactId::Made(number) => FieldValue::Owned(token::written(number).into()),
                 };
                 put!(self.queue(queue); id, made, policy, priority, absolute, ready, left, due, body);
-                if added.is_some() {
-                    put!(self; added);
+                if let Some(Inherited { added, place }) = inherited {
+                    put!(self; added, place);
                 }
                 self.beside(group, meta)
             }
