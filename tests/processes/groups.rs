@@ -30,7 +30,7 @@ fn closed_groups_stay_closed_whoever_leads() {
     wire.ask("DELAY.CONFIG SET slow group-rate 1/1h");
     for way in ["FAILOVER", "SIGTERM", "kill -9"] {
         let jobs = taken(&mut wire);
-        let [[blocks, blocked, token], [other, _, other_token]] = &jobs[..] else {
+        let [[blocks, blocked, token], [other, group, other_token]] = &jobs[..] else {
             panic!("{way}: {jobs:?}")
         };
         wire.ask(&format!("DELAY.NACK q {blocks} {token} IN 1h"));
@@ -41,6 +41,7 @@ fn closed_groups_stay_closed_whoever_leads() {
             );
         }
         assert!(wire.ask("DELAY.POP slow NOWAIT").array().is_some(), "before {way}");
+        wire.ask(&format!("DELAY.ADD q 0 newer ID {other} LATEST GROUP {group}"));
         let leader = trio.leader();
         match way {
             "FAILOVER" => assert_eq!(wire.ask(way), Reply::Simple("OK".to_owned())),
@@ -76,5 +77,10 @@ fn closed_groups_stay_closed_whoever_leads() {
         for (id, token) in [(other, other_token), (id, token)] {
             assert_eq!(wire.ask(&format!("DELAY.ACK q {id} {token}")), Reply::Number(1));
         }
+        // A job that followed a lease comes with whoever leads then.
+        let followed = wire.ask(&format!("DELAY.GET q {other}"));
+        let followed = followed.array().expect("it follows");
+        assert_eq!([followed[3].text(), followed[5].text()], ["ready", "newer"], "after {way}");
+        wire.ask(&format!("DELAY.DEL q {other}"));
     }
 }

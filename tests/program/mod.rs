@@ -12,6 +12,7 @@ mod doors;
 mod first_look;
 mod groups;
 mod handed_over;
+mod latest;
 mod metrics;
 mod recurring;
 mod secrets;
