@@ -160,9 +160,10 @@ impl Auditor {
         *self.seen.entry(what).or_default() += 1;
     }
 
-    /// Whether it is worth knowing the digest before a step.
-    pub fn wants_digest(&self) -> bool {
-        self.journal.is_short() && self.steps.is_multiple_of(4)
+    /// Whether it is worth knowing the digest before a step, of so many jobs: the more there are the less often, as it
+    /// looks at all.
+    pub fn wants_digest(&self, jobs: u64) -> bool {
+        self.journal.is_short() && self.steps.is_multiple_of(4.max(jobs / 50))
     }
 
     /// Panics if the step was wrong.

@@ -161,6 +161,8 @@ pub struct ModelQueue {
     pub birth: u64,
     pub number: u32,
     pub jobs: BTreeMap<Kept, ModelJob>,
+    /// How many of them have a group.
+    pub grouped: usize,
     /// Ids that are taken without a job, and until when.
     pub windows: BTreeMap<Kept, u64>,
     pub delayed: BTreeSet<(u64, u64, Kept)>,
@@ -234,6 +236,7 @@ impl ModelQueue {
                 self.dead.insert((order, job.id))
             }
         };
+        self.grouped += usize::from(!job.group.is_empty());
         assert!(self.jobs.insert(job.id, job).is_none(), "one job per id");
     }
 
@@ -246,6 +249,7 @@ impl ModelQueue {
 
     pub fn displace(&mut self, id: Kept) -> Option<ModelJob> {
         let job = self.jobs.remove(id)?;
+        self.grouped -= usize::from(!job.group.is_empty());
         let stood = match job.state {
             JobState::Delayed => self.delayed.remove(&(job.due, job.sequence, job.id)),
             JobState::Ready => {

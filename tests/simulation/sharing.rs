@@ -51,8 +51,7 @@ impl ModelQueue {
     /// Whether a job may have a group, or come with one by itself.
     pub fn may_be_shared(&self) -> bool {
         let schedules = &mut self.schedules.values();
-        self.jobs.values().any(|job| !job.group.is_empty())
-            || schedules.any(|schedule| schedule.definition.group().is_some())
+        self.grouped > 0 || schedules.any(|schedule| schedule.definition.group().is_some())
     }
 
     fn weight(&self, group: Kept) -> u64 {

@@ -151,7 +151,8 @@ impl World {
         let mut outbox = Metered::default();
         let (engine, now) = (&mut self.engine, self.now);
         // It takes long where there are many jobs: only where a request may be refused.
-        let digests = self.auditor.as_ref().is_some_and(Auditor::wants_digest);
+        let jobs = engine.job_counts().iter().sum();
+        let digests = self.auditor.as_ref().is_some_and(|auditor| auditor.wants_digest(jobs));
         let digest_before = digests.then(|| engine.digest());
         let base_before = engine.base_bytes_later();
         let leases = engine.lease_bytes_to_come();

@@ -207,12 +207,13 @@ impl Soak {
 
     /// Memory, files and disk of a server that has been emptied beside those of one that never had a job.
     fn settle_levels(mut self) {
-        let used = self.idle_levels();
+        let used = self.idle_levels(Duration::from_secs(10));
         println!("most: {:?}", self.most);
         println!("emptied: {used:?}, restarts took at most {:?}", self.pauses.iter().max());
         self.program.take().expect("runs").stop();
         self.start();
-        let fresh = self.idle_levels();
+        // It has nothing to give back.
+        let fresh = self.idle_levels(Duration::from_secs(1));
         println!("started anew: {fresh:?}");
         // A segment that waits for its base, and a base.
         assert!(used.files <= fresh.files + 2, "descriptors are left over");
@@ -226,12 +227,12 @@ impl Soak {
         assert!(self.most.resident <= limit, "{} resident, {limit} allowed", self.most.resident);
     }
 
-    /// What it comes down to when it is left alone.
-    fn idle_levels(&mut self) -> Levels {
+    /// What it comes down to when it is left alone for so long.
+    fn idle_levels(&mut self, span: Duration) -> Levels {
         let program = self.program.as_ref().expect("runs");
         let (journal, pid, began) = (self.home.journal(), program.pid(), Instant::now());
         let mut least: Option<Levels> = None;
-        while began.elapsed() < Duration::from_secs(10) {
+        while began.elapsed() < span {
             let now = Levels::of(pid, &journal).expect("it runs");
             let before = least.unwrap_or(now);
             least = Some(Levels {
