@@ -56,8 +56,9 @@ check: ## formatting, the library and all tests without sockets; needs only a co
 	$(call step,the library, and what is true without a socket)
 	cargo test --locked --quiet --no-default-features --lib --test pure
 
-# What asks for root or much disk comes last: what is wrong with the code is known before.
-test: lint deny unit compose-check small-test libraries-and-packages ## everything that must hold, as in CI; installs what it needs
+# What asks for root or much disk comes last: what is wrong with the code is known before. The clients on a small machine use the
+# libraries that are installed before.
+test: lint deny unit compose-check libraries-and-packages small-test ## everything that must hold, as in CI; installs what it needs
 
 deps: ## install what the Redis clients need
 	$(call step,what the Redis clients need)
