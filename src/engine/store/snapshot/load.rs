@@ -256,7 +256,7 @@ impl Loader {
     fn schedule_totals(&mut self, queue: QueueNo, made: u64, missed: u64) -> Fits {
         // It comes right after its queue.
         self.standings.last().filter(|last| last.queue == queue)?;
-        when(made + missed > 0 && made.max(missed) <= COUNTED_MAX)?;
+        when((1..=COUNTED_MAX).contains(&made.max(missed)))?;
         let schedules = self.store.queue(queue).schedules.as_deref();
         when(schedules.is_none_or(|all| all.made + all.missed == 0))?;
         self.store.restoring(queue, |store| {
