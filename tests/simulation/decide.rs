@@ -57,6 +57,19 @@ pub fn taking(request: &Request<'static>) -> Option<(Taking, Vec<QueueKey>, Opti
     Some((taking, queues.iter().map(|name| (db.0, *name)).collect(), wait_ms))
 }
 
+/// The queue that gave the last job of a request that got all it asked for: those behind it were not looked at.
+fn last_looked_at(request: &Request<'static>, said: &Said) -> Option<QueueKey> {
+    match (request, said) {
+        (_, Said::Popped(job)) => Some(job.queue),
+        (Request::Reserve(reserve), Said::Reserved(jobs)) => {
+            let all = jobs.len() == reserve.count as usize;
+            jobs.last().filter(|_| all).map(|job| job.queue)
+        }
+        (_, Said::Listed(_, jobs)) => jobs.last().map(|job| job.queue),
+        _ => None,
+    }
+}
+
 /// Bytes of META with its length.
 pub fn stored(meta: &[u8]) -> usize {
     if meta.is_empty() { 0 } else { 2 + meta.len() }
@@ -76,7 +89,14 @@ impl<'c> Check<'c> {
         // Who is refused may not have looked at them.
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
         if !matches!(said, Some(Said::Error(_))) {
-            request.for_each_queue(|queue| self.open_paced((queue.db.0, keep(queue.name))));
+            let (last, mut behind) = (said.and_then(|said| last_looked_at(request, said)), false);
+            request.for_each_queue(|queue| {
+                let key = (queue.db.0, keep(queue.name));
+                if !behind {
+                    self.open_paced(key);
+                }
+                behind |= last == Some(key);
+            });
         }
         match *request {
             Request::Add(ref add) => {
