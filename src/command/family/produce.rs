@@ -164,7 +164,7 @@ fn parse_add<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     }
 }
 
-/// What is wrong with MAXDELAY in any state of the queue.
+/// Checks of MAXDELAY that need no queue.
 fn check_max_delay(add: &Add<'_>, max_ms: u64) -> Result<(), Error> {
     if !matches!(add.taken, Taken::Replace | Taken::Latest) {
         return Err(Error::text("ERR syntax error: MAXDELAY needs REPLACE or LATEST"));

@@ -56,7 +56,8 @@ impl Step<'_, '_> {
             }
         }
         let (due, added) = self.put_off(add, at.index, due)?;
-        let in_place = old.and_then(|(queue, _, index)| self.place_kept(add, queue, index, due));
+        let in_place =
+            added.and(old).and_then(|(queue, _, index)| self.place_kept(add, queue, index, due));
         if add.taken == Taken::Latest
             && let Some((queue, at, index)) = old
             && self.store.jobs().get(index).stage == JobStage::Leased
@@ -126,8 +127,8 @@ impl Step<'_, '_> {
         Ok((due.min(latest), added))
     }
 
-    /// The place that a job has whose time has come by MAXDELAY, of the one that is ready and that it replaces. If each
-    /// change went to the end of the line, one that came more often than the line moves would never be seen.
+    /// The place of the job that waits, if one takes it over whose time has come by MAXDELAY. If each change went to the
+    /// end of the line, one that came more often than the line moves would never be seen.
     fn place_kept(
         &self,
         add: &Add<'_>,
@@ -135,19 +136,17 @@ impl Step<'_, '_> {
         index: JobIndex,
         due: Millis,
     ) -> Option<i64> {
-        if add.max_delay_ms.is_none() || due > self.now.floor() {
-            return None;
-        }
         let job = self.store.jobs().get(index);
-        let waits = job.stage == JobStage::Ready && self.waits_since(index).is_some();
-        let same = self.priority(queue, add.priority) == job.priority
+        let keeps = job.stage == JobStage::Ready
+            && due <= self.now.floor()
+            && self.priority(queue, add.priority) == job.priority
             && self.store.jobs().content(index).group_name() == add.group;
-        (waits && same).then_some(job.order)
+        keeps.then_some(job.order)
     }
 
-    /// With MAXDELAY, since when the change waits that this job stands for: one that was handed out is a change that was
-    /// seen. One that is ready and that nobody was free to take is not, or changes that come more often than workers do
-    /// would put it off for ever.
+    /// For MAXDELAY: when the first change was added that this job stands for and no worker has seen. A worker that had
+    /// the job has seen it. One that is ready was not seen: if it counted as seen, changes that come more often than
+    /// workers do would put it off for ever.
     fn waits_since(&self, index: JobIndex) -> Option<Millis> {
         let (job, history) = (self.store.jobs().get(index), self.store.jobs().history(index));
         match job.stage {

@@ -103,10 +103,10 @@ impl Step<'_, '_> {
     fn group_stats(&mut self, name: QueueName<'_>, group: &[u8]) -> Outcome {
         let found = self.find_group(name, group).and_then(|(queue, number)| {
             let row = self.store.group_row_of(queue, number, self.now)?;
-            let is_paced = self.store.has_pace(queue, group);
-            let known = is_paced || self.is_set(queue, number) || row.counts != [0; 4];
             let of_queue = self.store.queue(queue);
             let groups = of_queue.groups.as_ref()?;
+            let is_set = groups.is_paced(number) || self.is_set(queue, number);
+            let known = is_set || row.counts != [0; 4];
             known.then(|| GroupView {
                 row,
                 weight: of_queue.stint(number),

@@ -85,7 +85,7 @@ impl Store {
             }
             Fact::SuccessorSet { queue, .. } => self.set_successor(queue, found(at), fact),
             Fact::SuccessorRemoved { queue, .. } => {
-                self.remove_successor(queue, found(at), None);
+                self.replace_successor(queue, found(at), None);
             }
             Fact::Succeeded { queue, id, acked, ready, left } => {
                 let enters = (ready, left);

@@ -478,8 +478,6 @@ struct Freed<'a> {
 impl Freed<'_> {
     fn free(&mut self, jobs: &mut Jobs, index: JobIndex) {
         let (job, history) = jobs.take(index);
-        let successor = history.as_ref().and_then(|history| history.successor.as_deref());
-        successor.into_iter().for_each(|successor| self.policies.release(successor.policy));
         // A lease that was removed or purged counts for the age of the oldest one until here.
         if job.stage == JobStage::Leased {
             self.ages.end(history.as_ref().map_or(Micros(0), |history| history.begun));
@@ -487,7 +485,7 @@ impl Freed<'_> {
         let footprint = job_bytes(&job, history.as_ref());
         *self.bytes -= footprint;
         *self.job_bytes -= footprint;
-        self.policies.release(job.policy());
+        self.policies.release_of(&job, history.as_ref());
         jobs.discard(job);
     }
 }

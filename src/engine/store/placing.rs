@@ -212,9 +212,7 @@ impl Store {
             self.unindex_job(queue, index);
             let (job, history) = self.jobs.take(index);
             self.uncount_bytes(queue, Footprint::of(&job, history.as_ref()));
-            self.policies.release(job.policy());
-            let successor = history.as_ref().and_then(|history| history.successor.as_deref());
-            successor.into_iter().for_each(|successor| self.policies.release(successor.policy));
+            self.policies.release_of(&job, history.as_ref());
             self.leave_group(queue, group);
             return (job, history);
         }

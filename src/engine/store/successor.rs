@@ -24,11 +24,11 @@ impl Store {
         let (group, meta, body) = (group.map(Box::from), meta.into(), body.into());
         self.policies.take(policy);
         let new = Successor { policy, priority, added, due, group, meta, body };
-        self.remove_successor(queue, index, Some(Box::new(new)));
+        self.replace_successor(queue, index, Some(Box::new(new)));
     }
 
-    /// Removes it, and puts another one in its place.
-    pub(super) fn remove_successor(
+    /// Lets another one follow instead, or none.
+    pub(super) fn replace_successor(
         &mut self,
         queue: QueueNo,
         index: JobIndex,

@@ -315,7 +315,7 @@ mod tests {
             let Flow::Running { room } = running.flow(0) else { panic!("it is not stuck") };
             let kept = half_bytes - FRAME_BYTES;
             assert_eq!((room.bytes, room.reserve_bytes), (kept, kept), "of {left_bytes}");
-            // What is taken takes nothing of the other half.
+            // Taking jobs leaves the other half as it was.
             shared.capacity_bytes.store(half_bytes, Ordering::Relaxed);
             let Flow::Running { room } = running.flow(0) else { panic!("it is not stuck") };
             assert_eq!((room.bytes, room.reserve_bytes), (0, kept), "of {left_bytes}");

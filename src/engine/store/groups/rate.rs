@@ -71,6 +71,11 @@ impl Groups {
         self.groups.get_mut(number).pace.as_deref_mut()
     }
 
+    /// Whether its rate has counted a delivery that is not past.
+    pub fn is_paced(&self, number: u32) -> bool {
+        self.groups.get(number).pace.is_some()
+    }
+
     /// The group to be looked at next because of its rate, and when.
     pub fn next_paced(&self) -> Option<(Millis, u32)> {
         self.paced_at.first().map(|(at, _, number)| (*at, *number))
@@ -185,7 +190,7 @@ impl Store {
     pub fn has_pace(&self, queue: QueueNo, name: &[u8]) -> bool {
         let groups = self.queue(queue).groups.as_deref();
         let number = self.find_group(queue, name);
-        groups.zip(number).is_some_and(|(groups, number)| groups.groups.get(number).pace.is_some())
+        groups.zip(number).is_some_and(|(groups, number)| groups.is_paced(number))
     }
 
     /// The rate of a group may be another.

@@ -8,6 +8,7 @@ use crate::engine::model::policy::{Policy, Steps};
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::jobs::slots::Slots;
+use crate::engine::store::jobs::{History, Job};
 use crate::engine::store::memory::allocated_bytes;
 use crate::ids::PolicyNo;
 
@@ -127,6 +128,13 @@ impl Policies {
         if slot.users == 0 {
             self.list_unused(number);
         }
+    }
+
+    /// A job that had these is gone, and with it what followed it.
+    pub fn release_of(&mut self, job: &Job, history: Option<&History>) {
+        self.release(job.policy());
+        let successor = history.and_then(|history| history.successor.as_deref());
+        successor.into_iter().for_each(|successor| self.release(successor.policy));
     }
 
     /// A policy to be forgotten: when more than `kept` fell out of use, the oldest of them, if it is still unused.
