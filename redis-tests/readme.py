@@ -20,7 +20,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "lib"))
-from harness import BINARY, Raw, Server, Skip, check, equal, finish, free_port, info, until  # noqa: E402
+from harness import BINARY, Raw, ReplyError, Server, Skip, check, equal, finish, free_port, info, until  # noqa: E402
 from pages import blocks, is_consumer  # noqa: E402
 
 PAGES = ("README.md", "docs/clients.md", "docs/durability.md", "docs/operating.md", "docs/schedules.md")
@@ -69,6 +69,10 @@ class Page:
             with Raw("127.0.0.1", self.port) as raw:
                 return raw.call("PING") == "PONG"
         except OSError:
+            return False
+        except ReplyError as refused:
+            if not str(refused).startswith("LOADING"):
+                raise
             return False
 
     def waits(self):

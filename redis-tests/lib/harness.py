@@ -268,7 +268,7 @@ class Server:
             self.process = subprocess.Popen(
                 [self.binary, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while True:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the server ended with {self.process.returncode}\n{self.tail()}")
