@@ -3,7 +3,7 @@
 
 /// Whether all of `text` matches `pattern`. Byte by byte; a missing `]` ends the set at the end.
 ///
-/// Time is at most O(pattern + text × the longest piece between two stars): after a mismatch only the last `*` takes `*` takes
+/// Time is at most O(pattern + text × the longest piece between two stars): after a mismatch only the last `*` takes
 /// one byte more, because the last one can take everything that an earlier one could, and the part after the last star
 /// is compared with the text's end.
 ///

@@ -1,4 +1,4 @@
-//! A node as its host drives it: Raft, what becomes of proposals, the lease, and how a cluster comes to be.
+//! A node as its host drives it: Raft, the fate of proposals, the leader's lease, and the forming of a cluster.
 //!
 //! Pure, as all of [`crate::cluster`]. The host has one loop:
 //!
@@ -9,7 +9,7 @@
 //!               fetches ──> the log;  told ──> the turn, in order
 //! ```
 //!
-//! Instants are those of one clock of this machine that goes on while it sleeps, and never back.
+//! Instants come from one clock of this machine, which goes on while the machine sleeps and never goes back.
 //!
 //! A cluster is founded by a single node, the one with the first name, when it has met every listed node and all are
 //! empty ([`formation`](crate::cluster::members::formation)). Its first entry has index 1 and term 1: the founder is

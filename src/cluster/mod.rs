@@ -10,7 +10,7 @@
 //!  confirmations of Raft   ──> lease     until when a leader may answer reads by itself
 //!  what others say of their clocks ──> clocks    what time it is to most, and how far this node is from it
 //!  health    how well a node is, its disk above all: who is not to lead
-//!  verify    whether all nodes hold the same data data
+//!  verify    whether all nodes hold the same data
 //!  directory    names and addresses of the members, kept in the log
 //!
 //!  messages of peers ─> codec ─> node ─> writes     to the log, in this order; `Node::persisted` when durable

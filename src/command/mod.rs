@@ -2,7 +2,7 @@
 //!
 //! There is one [table](table). It has a [`CommandSpec`] for each command, in the file of its
 //! parser; dispatch, arity errors, key extraction, COMMAND, HELP and the written reference all come
-//! from it. [`table::resolve`] finds a command, [`parse`] reads its words into an [`Action`], [`Action`],
+//! from it. [`table::resolve`] finds a command, [`parse`] reads its words into an [`Action`],
 //! [`render`](show::render::render) writes the engine's reply.
 
 pub mod read;

@@ -8,7 +8,6 @@ pub mod events;
 pub mod file;
 pub mod fixed;
 pub mod options;
-pub mod pem;
 pub mod reference;
 pub mod value;
 
@@ -16,7 +15,10 @@ use crate::limits;
 use crate::limits::SEGMENT_BYTES_UNIT;
 use crate::nearest::nearest;
 use options::{Name, OPTIONS, OptionChange, Spec};
-use std::path::PathBuf;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use value::{OptionValue, OutputLimit};
 
 const NO_RENAMES: &str = "commands keep their names; use the rules of users to forbid them, for all clients without \
@@ -230,6 +232,20 @@ impl Config {
         let value = &self.values[spec.name as usize];
         let default = &Config::default().values[spec.name as usize];
         (spec.kind.write(value), value == default)
+    }
+}
+
+/// The certificates of a PEM file, in its order; at least one.
+///
+/// # Errors
+/// The file is missing, holds something else, or no certificate; the text begins with the option and the file.
+pub fn certificates(option: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let wrong = |error: &dyn Display| format!("{option} {}: {error}", file.display());
+    let found = CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))?;
+    let found: Result<Vec<_>, _> = found.collect();
+    match found.map_err(|error| wrong(&error))? {
+        found if found.is_empty() => Err(wrong(&"no certificate in it")),
+        found => Ok(found),
     }
 }
 

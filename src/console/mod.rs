@@ -1,8 +1,8 @@
 //! The console: pages for people, made on the server, and the HTTP API that speaks commands.
 //!
-//! It is a client of the server like any other: each session is a connection of its own, handed to the turn by
-//! one end of a socket pair, over which commands and replies go as RESP3. So rules of users, limits, MONITOR, the
-//! slow log and CLIENT KILL hold without a second path.
+//! It is a client of the server like any other: each session is a connection of its own. The turn gets one end of a
+//! socket pair, and commands and replies go over it as RESP3. So user rules, limits, MONITOR, the slow log and CLIENT
+//! KILL apply without a second path.
 //!
 //! A page is three pure functions in a file of its own below [`pages`]: `ask` says which commands it wants, `read`
 //! makes plain data of their replies, `page` makes HTML of the data. None of them sees a socket.

@@ -3,17 +3,17 @@
 //! byte.
 //!
 //! ```text
-//! handle   hand_off -> decide ----> hand_off         whom the journal did not let be served before comes first
+//! handle   hand_off -> decide ----> hand_off         waiters that the journal held back come first
 //!                        | find: sweep -> hand_off   what is due in the queue, before it is looked at
 //! advance  unsent, lost leases -> hand_off -> each queue: sweep -> hand_off -> deadlines, idle queues, memory
 //!                        |
 //!                     Step::commit: a Fact recorded, then applied: Store::apply_at, as recovery does
 //! ```
 //!
-//! The rooms, lowest first: `model` (values), `store` (what a replay of the facts gives back),
-//! `journal_room` (what the journal allows in a turn), `observe` (what is counted for others), `step` (what every
-//! decision works in), `handoff` (who gets a ready job), `advance` (time passing), `follow` (what is done beside
-//! applying), `decide` (what clients ask for). None names one above it.
+//! The rooms, lowest first: `model` (values), `store` (what a replay of the facts gives back), `journal_room` (what the
+//! journal allows in a turn), `observe` (what is counted for others), `step` (what every decision works in), `handoff`
+//! (who gets a ready job), `advance` (time passing), `follow` (what a follower does besides applying), `decide` (what
+//! clients ask for). None names one above it.
 
 mod advance;
 pub mod decide;
@@ -206,7 +206,7 @@ impl Engine {
         advance::next_wakeup(&self.store, &self.live)
     }
 
-    /// When `advance` must be called for the next deadline of a waiter, at the latest: on the monotonic clock. None clock. None
+    /// When `advance` must be called for the next deadline of a waiter, at the latest: on the monotonic clock. None
     /// without that clock: deadlines are in [`Engine::next_wakeup`] then.
     pub fn next_timeout(&self) -> Option<Millis> {
         let comes = self.live.monotonic.is_some() && !self.live.room.defers();
@@ -318,7 +318,7 @@ impl Engine {
     }
 
     /// Whether waiters are served later, and their deadlines come later, too: until everything that arrived while the
-    /// process stood still has been read, so that a CANCEL among it wins against the clock. Jobs fall due as usual, and usual, and
+    /// process stood still has been read, so that a CANCEL among it wins against the clock. Jobs fall due as usual, and
     /// requests take them, but do not overtake waiting clients.
     pub fn defer_hand_offs(&mut self, defers: bool) {
         self.live.room.defer(defers);
@@ -357,7 +357,7 @@ impl Engine {
         self.store.next_tidying()
     }
 
-    /// This engine, which only applied, decides from `now` on, which is not before the last fact that it applied; the the
+    /// This engine, which only applied, decides from `now` on, which is not before the last fact that it applied; the
     /// first fact records that. Leases that would have ended from `lead.from` to `lead.to` are extended when their ends
     /// are reached; bound ones of other connections than this node's end at `lead.to`, and no rate allows a delivery
     /// until a second after `lead.from`. Tokens begin above the clock. Cost: as of [`Engine::unlead`]; work over many
@@ -443,14 +443,14 @@ impl Engine {
         self.live.recover(&mut self.store);
     }
 
-    /// Sets back the clock of an engine that does not run: see `store/lower.rs`. It was `was` when the last
+    /// Sets back the clock of an engine that does not run: see `store/offline.rs`. It was `was` when the last
     /// fact was applied, and is `to` from here on. Looks at every queue and lease.
     pub fn lower_clock(&mut self, was: Micros, to: Micros) {
         self.store.lower_clock(was, to);
         advance::lower_schedules(&mut self.store, &self.live.zones, was, to);
     }
 
-    /// Tokens that were handed out before are invalid, and leased jobs are ready again: see `store/behind.rs`. For an
+    /// Tokens that were handed out before are invalid, and leased jobs are ready again: see `store/offline.rs`. For an
     /// engine that does not run, of a state that is older than what its clients have seen since. Looks at every job.
     pub fn void_tokens(&mut self, now: Micros, floor: u64) {
         self.store.void_tokens(now, floor);

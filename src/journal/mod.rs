@@ -9,7 +9,7 @@
 //! base-<4 digits>-<20 digits>.base   a base: the whole state as of a batch X, named by shard and X
 //! ```
 //!
-//! A *batch* holds the facts of one turn and has an *index*, from 1, without gaps. The state is the base of X and all the base of X and all
+//! A *batch* holds the facts of one turn and has an *index*, from 1, without gaps. The state is the base of X and all
 //! batches after X. Everything known to be durable was synced; everything else may be lost, kept or torn by a crash, in
 //! any order. Segments are never renamed: the header says which use of the file it is (the *generation*, which grows by
 //! 1 with each use) and which record is the first.
@@ -79,16 +79,16 @@
 //!
 //! # Version 1
 //!
-//! Is readable forever. Its record headers have 64 bytes: the first 8 as above, then index, epoch, first, durable (an
-//! index), now, and the last 16; kinds are 0 and 1, the lsn is the index, everything is committed. A base is called
-//! `base-<20 digits>.base`. Such a log is opened as it is; the first new record goes to a new segment of version 2,
-//! whose state gives the position of the log.
+//! Version 1 stays readable forever. Its record headers have 64 bytes: the first 8 as above, then index, epoch, first,
+//! durable (an index), now, and the last 16; kinds are 0 and 1, the lsn is the index, everything is committed. A base
+//! is called `base-<20 digits>.base`. Such a log is opened as it is; the first new record goes to a new segment of
+//! version 2, whose state gives the position of the log.
 //!
 //! # Batches that count
 //!
 //! A batch follows the previous one in index, epoch and sequence. A cut moves the end back: everything after it is void
-//! for good, and stays in its segments until these are dropped. One record and one sync. A cut of a batch that an
-//! earlier header calls committed is damage.
+//! for good, and stays in its segments until these are dropped. A cut costs one record and one sync. A cut of a batch
+//! that an earlier header calls committed is damage.
 //!
 //! A batch is *applied* when a later header, its own, or a state says that it is committed. A standalone server says so
 //! in the batch's own header, a member of a cluster when it is known; a batch of members is in force at once. Batches
@@ -96,13 +96,13 @@
 //!
 //! # Which records count
 //!
-//! A segment of generation g with first lsn f makes void every record with lsn >= f in segments of lower generation. So of lower generation. So
-//! from the newest segment down to the oldest each must begin before the next newer one, otherwise it is void as a
-//! whole; and its records count up to where the next one begins. Those before a segment whose state names X or a later
-//! batch hold nothing after X: they are not needed. All files that are void, not needed or without an intact header are
-//! spares.
+//! A segment of generation g with first lsn f makes void every record with lsn >= f in segments of lower generation.
+//! So, from the newest segment down to the oldest, each must begin before the next newer one that counts, otherwise it
+//! is void as a whole; and its records count up to where that one begins. Those before a segment whose state names X or
+//! a later batch hold nothing after X: they are not needed. All files that are void, not needed or without an intact
+//! header are spares.
 //!
-//! Four rules of writing make that hold whatever a crash leaves:
+//! Five rules of writing keep this true whatever a crash leaves:
 //!
 //! 1. A spare is filled with zeros and synced, and its name is synced, before it is used: no crash
 //!    changes the size of a segment.
@@ -142,8 +142,8 @@
 //! * *While a segment is changed for the next*: the old one is synced. The new header is old, torn or
 //!   new; if it is not new, nothing in the segment counts, and nothing in it was synced. The file
 //!   `newest` names the old one until the new header is synced.
-//! * *While batches are cut*: the record of the cut is there and everything before it, or the batches are. Records
-//!   after a missing cut are a torn tail.
+//! * *While batches are cut*: either the record of the cut is there with everything before it, or the batches still
+//!   are. Records after a missing cut are a torn tail.
 //! * *After a torn tail, when a segment with remains is used again or removed*: the header that makes
 //!   them void is durable (rule 3); in a new use their checksums fail; a removal that is lost brings
 //!   back a void file.

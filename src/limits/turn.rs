@@ -127,7 +127,7 @@ pub const OPENING_STEPS_PER_TURN: u32 = 8192;
 pub const OUTPUT_HOLD_BYTES: usize = 1 << 20;
 /// Requests of a client that has more than its share of a turn above which no more are read from it.
 pub const INPUT_HOLD_BYTES: usize = 64 << 10;
-/// Replies to one client above which its further commands wait for the next turn. `max-clients-memory` is checked after checked after
+/// Replies to one client above which its further commands wait for the next turn. `max-clients-memory` is checked after
 /// each client's commands, so it can be exceeded by this and one reply.
 pub const OUTPUT_BYTES_PER_TURN: usize = 1 << 20;
 const _: () = assert!(OUTPUT_BYTES_PER_TURN <= OUTPUT_HOLD_BYTES);

@@ -3,7 +3,7 @@
 use super::access::{Access, ServerAddress};
 use super::reply::Reply;
 use crate::cluster::members::names::Address;
-use crate::config::pem::certificates;
+use crate::config::certificates;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 pub const FOLDER: &str = "journal";
 
 /// The folder of the journal: `dir/journal`, or `dir` itself if that is one.
+///
+/// # Errors
+/// There is no journal, or `dir` cannot be read.
 pub fn find(dir: &Path) -> Result<PathBuf, JournalError> {
     let name = dir.display().to_string();
     let entries = std::fs::read_dir(dir).map_err(JournalError::io(&name, "read"))?;
@@ -27,6 +30,7 @@ pub fn find(dir: &Path) -> Result<PathBuf, JournalError> {
     Err(JournalError::io(&name, "find a journal")(source))
 }
 
+/// Whether a journal has files of this name: a segment, a base, the lock, the file that names the newest segment.
 pub fn is_of_journal(file: &str) -> bool {
     let base = file.starts_with("base-") && file.ends_with(".base");
     file == "lock" || file == NEWEST || base || segment_number(file).is_some()

@@ -1,9 +1,9 @@
 //! The hierarchical timing wheel: timers by due time, for a queue or a partition.
 //!
-//! A [`Wheel`] keeps the timers of one queue. All wheels of a partition share one [`Timers`], which
-//! holds the due time and the place of every key and the memory the wheels are made of; a wheel with
-//! no timers is 40 bytes. Use it when many timers are set and most are cancelled or far off: setting
-//! and cancelling cost the same however many there are.
+//! A [`Wheel`] keeps the timers of one queue, or the wake-ups of all queues. All wheels of a partition share one
+//! [`Timers`], which holds the due time and the place of every key and the memory the wheels are made of; a wheel with
+//! no timers is 40 bytes. Use it when many timers are set and most are cancelled or far off: setting and cancelling
+//! cost the same however many there are.
 //!
 //! Nothing here reads a clock: the caller supplies the time, in milliseconds, and advancing it is
 //! an operation with a budget of steps. The purpose of the timers is not known here either.

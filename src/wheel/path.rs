@@ -25,7 +25,7 @@ use super::timers::Timers;
 ///
 /// As lists are first in, first out, timers of equal due time always stay in the order they came.
 ///
-/// A slot that is not the cursor's can be opened too, ahead of its time: then the level below it is attached to it as a is attached to it as a
+/// A slot that is not the cursor's can be opened too, ahead of its time: then the level below it is attached to it as a
 /// child until the cursor enters the slot. Once its list is empty, timers are inserted into the child. Until then they
 /// wait in the list, and are moved after the ones that were there before; so of equal due times those in the child come
 /// first.

@@ -2,8 +2,7 @@
 //! one serves who waits in the same step.
 
 use delayd::engine::model::group::{GroupOrder, GroupRetry, GroupSettings, Grouping, ListGroups};
-use delayd::engine::model::later::Later;
-use delayd::engine::model::queue_settings::{QueueSettings, Side};
+use delayd::engine::model::queue_settings::{Later, QueueSettings, Side};
 use delayd::engine::model::request::{Add, JobState, Request, Reserve, Taken, Wait, When, Which};
 
 use crate::engine::bench::*;

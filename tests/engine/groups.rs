@@ -5,8 +5,7 @@ use delayd::engine::decide::transaction::TransactionBegun;
 use delayd::engine::model::group::{
     GroupOrder, GroupSettings, Grouping, LEASES_PER_TIER, ListGroups,
 };
-use delayd::engine::model::later::Later;
-use delayd::engine::model::queue_settings::{QueueSettings, Side};
+use delayd::engine::model::queue_settings::{Later, QueueSettings, Side};
 use delayd::engine::model::request::{Add, JobState, QueueName, Request, Scan, Taken, Wait, When};
 use delayd::engine::model::walk::Cursor;
 use delayd::engine::{Lead, Outcome};

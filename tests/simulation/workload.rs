@@ -4,10 +4,9 @@
 use delayd::engine::model::group::{
     GroupOrder, GroupRate, GroupRetry, GroupSettings, Grouping, ListGroups,
 };
-use delayd::engine::model::later::Later;
 use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
-use delayd::engine::model::queue_settings::{Pause, QueueSettings, Setting};
+use delayd::engine::model::queue_settings::{Later, Pause, QueueSettings, Setting};
 use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{
     Add, Direction, Find, JobState, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request,

@@ -77,7 +77,7 @@ impl Members {
         all
     }
 
-    /// The members after the entry that begins a change towards `target`, whose `outgoing` and `learners_next` are are
+    /// The members after the entry that begins a change towards `target`, whose `outgoing` and `learners_next` are
     /// ignored. They are joint if the change affects more than one node.
     pub fn toward(&self, target: &Members) -> Result<Members, WrongMembers> {
         let mut next =

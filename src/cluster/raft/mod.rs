@@ -2,7 +2,6 @@
 
 pub mod codec;
 pub mod entry;
-pub(super) mod logger;
 pub mod member;
 pub mod node;
 pub mod output;

@@ -22,7 +22,6 @@
 //! promises when their content is durable. The answer to a heartbeat promises only the term, so that a slow disk does
 //! not depose the leader.
 
-mod change;
 mod ready;
 
 use super::codec::{Head, Outgoing};
@@ -36,9 +35,9 @@ use crate::limits::{
     UNSYNCED_BYTES_MAX, WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX,
 };
 use bytes::Bytes;
-use change::conf_change;
 use raft::eraftpb::{Message, MessageType};
 use raft::{Config, NO_LIMIT, RawNode, ReadOnlyOption, SnapshotStatus, StateRole};
+use ready::conf_change;
 use std::collections::{BTreeMap, VecDeque};
 
 pub struct Node {
@@ -109,7 +108,7 @@ impl Node {
             read_only_option: ReadOnlyOption::Safe,
             ..Config::default()
         };
-        let logger = super::logger::logger(start.id);
+        let logger = super::start::logger(start.id);
         let raw = RawNode::new(&config, log, &logger).expect("what was checked can be begun with");
         let drawn_for = (raw.raft.term, raw.raft.state);
         let mut node = Node {
@@ -250,7 +249,7 @@ impl Node {
         self.unsynced_bytes > UNSYNCED_BYTES_MAX
     }
 
-    /// Begins to change the members to `target`; a change of more than one node passes through a joint state, whose end end
+    /// Begins to change the members to `target`; a change of more than one node passes through a joint state, whose end
     /// the leader proposes by itself. Returns the index of the entry with which it begins.
     pub fn change(&mut self, target: &Members) -> Result<u64, NotChanged> {
         let raft = &self.raw.raft;
@@ -273,7 +272,7 @@ impl Node {
         Ok(index)
     }
 
-    /// Begins to hand leadership over to a voter, which is brought up to date first. Nothing is proposed meanwhile; if meanwhile; if
+    /// Begins to hand leadership over to a voter, which is brought up to date first. Nothing is proposed meanwhile; if
     /// it does not lead within E, this node goes on. End its lease before.
     pub fn transfer(&mut self, to: u64) -> bool {
         let is_possible = self.raw.raft.state == StateRole::Leader

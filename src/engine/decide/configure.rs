@@ -2,8 +2,7 @@
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::group::{GroupRate, GroupRetry};
-use crate::engine::model::later::Later;
-use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
+use crate::engine::model::queue_settings::{Later, Pause, Pauses, QueueSettings, Setting};
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Direction, JobState, QueueName};
 use crate::engine::model::turn::Outcome;

@@ -161,7 +161,7 @@ impl Step<'_, '_> {
         if self.alone { LISTED_MAX } else { i64::MAX as u64 }
     }
 
-    /// Calls `visit` with those of the first `most` ready jobs from a side whose body is `body`, and with the number of the number of
+    /// Calls `visit` with those of the first `most` ready jobs from a side whose body is `body`, and with the number of
     /// jobs before each, until it says false.
     fn each_equal(
         &self,

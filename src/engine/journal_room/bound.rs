@@ -5,10 +5,9 @@ use std::sync::LazyLock;
 
 use crate::engine::model::fact::{ByteCount, Destination, Fact, FactId, Image, Writer};
 use crate::engine::model::group::{GroupRate, GroupSettings, Grouping};
-use crate::engine::model::later::Later;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::{Backoff, Policy, Steps};
-use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
+use crate::engine::model::queue_settings::{Later, Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::{Add, Nack, Push, Redrive, Request, When, Which};
 use crate::engine::model::schedule::{AskedRule, Rule, Scheduling, SetSchedule};

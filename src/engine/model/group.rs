@@ -4,8 +4,7 @@
 
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
-use crate::engine::model::later::Later;
-use crate::engine::model::queue_settings::{Pause, QueueSettings, Setting};
+use crate::engine::model::queue_settings::{Later, Pause, QueueSettings, Setting};
 use crate::engine::model::request::{JobState, QueueName};
 use crate::limits::{GROUP_RATE_SPAN_MS_MAX, RATE_MAX};
 use crate::time::{Millis, Written};

@@ -4,7 +4,7 @@
 //! Stored as one block of bytes, pair after pair: the length of the name (1 byte), that of the value (2, little-endian),
 //! the name, the value. `tenant` = `acme` is 3 + 6 + 4 bytes; no META is no bytes.
 
-use crate::engine::model::later::Later;
+use crate::engine::model::queue_settings::Later;
 use crate::error::{Error, Shown};
 use crate::limits::{META_BYTES_MAX, META_NAME_BYTES_MAX, META_PAIRS_MAX};
 

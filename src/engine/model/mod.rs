@@ -7,7 +7,6 @@ pub mod event;
 pub mod fact;
 pub mod group;
 pub mod lateness;
-pub mod later;
 pub mod leading;
 pub mod meta;
 pub mod policy;

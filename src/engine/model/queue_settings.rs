@@ -1,9 +1,9 @@
 //! The settings of one queue: its policies and limits, and its pauses.
 
+use std::hash::{Hash, Hasher};
 use std::mem::size_of;
 
 use crate::engine::model::group::{GroupRate, GroupRetry};
-use crate::engine::model::later::Later;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::time::{Micros, Millis, Written};
 use crate::words::words;
@@ -257,5 +257,21 @@ impl Pauses {
             (false, true) => "out",
             (true, true) => "all",
         }
+    }
+}
+
+/// A value that former versions did not know. It may be absent, and then adds nothing to a digest: a node whose version does not know it computes the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Later<T>(pub Option<T>);
+
+impl<T> Default for Later<T> {
+    fn default() -> Later<T> {
+        Later(None)
+    }
+}
+
+impl<T: Hash> Hash for Later<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.iter().for_each(|value| value.hash(state));
     }
 }

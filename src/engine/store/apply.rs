@@ -311,7 +311,7 @@ impl Store {
         all.filter(|one| db.is_none_or(|db| db == *one)).for_each(|db| self.flush(db));
     }
 
-    /// Lets delayed jobs of a queue that are due at `now` become ready, in `steps`, until one is met that expires expires
+    /// Lets delayed jobs of a queue that are due at `now` become ready, in `steps`, until one is met that expires
     /// instead. `note` is called for each before.
     pub fn sweep_due(
         &mut self,

@@ -1,10 +1,10 @@
 //! The durable state of a partition: what a replay of the facts gives back.
 //!
-//! All fields belong to this room, and two verbs change durable state: [`Store::apply`] with a fact, and
-//! [`Store::sweep_due`], which lets jobs fall due and returns the fact for it. (Setting back the clock, `lower.rs`, and
-//! voiding tokens, `behind.rs`, are for operators, while no engine runs.) Derived state, including the queues'
-//! wake-ups, memory counts and the images of a base file, is kept here too, because it changes with it; so are the
-//! decisions' notes about a queue, its [`Aside`].
+//! Only this room changes its fields, and only two functions change durable state: [`Store::apply`] with a fact, and
+//! [`Store::sweep_due`], which lets jobs fall due and returns the fact for it. (`offline.rs`, which sets back the clock
+//! and voids tokens, is for operators while no engine runs.) Derived state, including the queues' wake-ups, memory
+//! counts and the images of a base file, is kept here too, because it changes with it; so are the decisions' notes
+//! about a queue, its [`Aside`].
 
 pub(super) mod ages;
 pub(super) mod apply;

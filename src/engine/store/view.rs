@@ -76,7 +76,7 @@ impl Store {
         })
     }
 
-    /// The state and the due time of the job with this id, whose hash is known. Cost: two cache misses, one more if it more if it
+    /// The state and the due time of the job with this id, whose hash is known. Cost: two cache misses, one more if it
     /// exists.
     pub fn find_in(&self, number: QueueNo, hash: u32, id: &[u8]) -> Option<(JobState, Millis)> {
         let index = self.locate_hashed(number, hash, id)?;

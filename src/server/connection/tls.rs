@@ -1,8 +1,7 @@
 //! TLS over TCP: what the options say, and one connection's records.
 
-use crate::config::Config;
 use crate::config::options::Name;
-use crate::config::pem;
+use crate::config::{self, Config};
 use crate::limits::{TLS_RECORD_BYTES, TLS_WRITE_BYTES};
 use bytes::BytesMut;
 use rustls::crypto::{CryptoProvider, ring};
@@ -303,7 +302,7 @@ fn certificates(
     if path.is_empty() {
         return Err(format!("{option} must be set when {needed}"));
     }
-    pem::certificates(option, Path::new(path))
+    config::certificates(option, Path::new(path))
 }
 
 fn files_of(folder: &str) -> Result<Vec<PathBuf>, String> {

@@ -38,7 +38,7 @@ struct EventBatch {
 }
 
 impl Messages {
-    /// Channels, for the command of the client in `slot`: a message leaves no earlier than the replies to that client's that client's
+    /// Channels, for the command of the client in `slot`: a message leaves no earlier than the replies to that client's
     /// earlier commands. `changed` says whether anything has changed in this turn.
     pub fn of(&mut self, slot: u32, outputs: &Outputs, changed: bool) -> &mut PubSub {
         self.pubsub.turn = if changed { outputs.gate.turn } else { outputs.newest_turn(slot) };

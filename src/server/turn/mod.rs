@@ -3,12 +3,12 @@
 pub(super) mod accept;
 mod cluster;
 pub mod demotion;
-mod hangup;
 pub(super) mod journal;
 pub(super) mod limit;
 pub(super) mod observers;
 pub(super) mod release;
 pub(super) mod requests;
+mod signals;
 pub mod standstill;
 pub(super) mod succession;
 mod troubles;
@@ -17,7 +17,6 @@ pub(super) mod wait;
 use super::core::Core;
 use crate::cluster::driver::Status;
 use crate::cluster::raft::member::Role;
-use crate::command::table::Face;
 use crate::ids::ClientId;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, REPLICAS_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
@@ -32,7 +31,6 @@ use crate::server::turn::demotion::Leaving;
 use crate::server::turn::observers::Observers;
 use crate::server::turn::standstill::Backlog;
 use crate::server::turn::troubles::Troubles;
-use crate::session::Session;
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -218,53 +216,6 @@ impl Turns {
         let leaving_us = self.leaving_us().min(self.let_go_us());
         let waits_us = timeout_us.min(limit_us).min(pause_us).min(leaving_us);
         due_us.min(waits_us).min(flood_us).min(self.tick_us)
-    }
-
-    /// Whether every reply has left and nothing is half done.
-    pub fn is_drained(&self) -> bool {
-        let busy = |(slot, client): (u32, &Client)| {
-            let holds = client.socket.relay.is_some() && self.core.outputs.holds_jobs(slot);
-            client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0 || holds
-        };
-        !self.clients.iter().any(busy)
-    }
-
-    /// From here on no new command is taken, and clients that wait are let go.
-    pub fn drain(&mut self) {
-        self.draining = true;
-        // A client of a stopping Sentinel should ask the next one at once; subscribers may still hear of the next
-        // leader.
-        let asks = |session: &Session| session.face() == Face::Sentinel && !session.is_subscribed();
-        self.close_those(|core, (slot, client)| {
-            let is_silent = core.outputs.unsent_bytes(slot) == 0;
-            core.outputs.is_waiting(slot) || (is_silent && asks(&client.session))
-        });
-    }
-
-    /// At an orderly stop: what the console has not handed on by now goes back.
-    pub fn take_back(&mut self) {
-        self.close_those(|core, (slot, client)| {
-            client.socket.relay.is_some() && core.outputs.holds_jobs(slot)
-        });
-    }
-
-    /// At an orderly stop: leases that end with their connections end now, uncounted.
-    pub fn end_bound(&mut self) -> io::Result<()> {
-        if !self.core.standing.is_serving() {
-            return Ok(());
-        }
-        // No client is held back by a pause any more.
-        self.core.common.pauses.end();
-        loop {
-            self.core.set_flow();
-            let now = self.core.clock.now;
-            let (engine, mut turn) = self.core.engine();
-            let done = engine.end_bound(now, ADVANCE_STEPS_PER_TURN, &mut turn);
-            self.propose_leftovers();
-            if done {
-                return Ok(());
-            }
-        }
     }
 
     fn read_clock(&mut self) {

@@ -5,10 +5,9 @@ use delayd::calendar::Zones;
 use delayd::engine::Facts;
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::group::{GroupRate, GroupRetry, GroupSettings, Grouping};
-use delayd::engine::model::later::Later;
 use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::policy::{Backoff, Steps};
-use delayd::engine::model::queue_settings::{Pause, QueueSettings, Side};
+use delayd::engine::model::queue_settings::{Later, Pause, QueueSettings, Side};
 use delayd::engine::model::request::{
     Add, Direction, Nack, Only, QueueName, Request, Reserve, Taken, Wait, When,
 };

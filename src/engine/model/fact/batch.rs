@@ -1,7 +1,43 @@
-//! How far the facts of a batch are applied.
+//! The facts of a turn, encoded, and how far they are applied.
 
 use crate::engine::model::fact::{Fact, FactReader, Malformed};
 use crate::time::Micros;
+
+/// The facts of a turn, encoded, in order.
+#[derive(Default, Debug)]
+pub struct Facts {
+    /// The encoded facts.
+    pub bytes: Vec<u8>,
+    pub count: u64,
+}
+
+impl Facts {
+    /// Forgets all of them; keeps the memory up to 1 MiB.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(1 << 20);
+        self.count = 0;
+    }
+
+    /// Appends one.
+    pub fn push(&mut self, fact: &Fact<'_>) {
+        fact.encode(&mut self.bytes);
+        self.count += 1;
+    }
+
+    /// Appends those of a later turn, which happened at `now`.
+    pub fn append(&mut self, now: Micros, later: &Facts) {
+        self.push(&Fact::At { now });
+        self.bytes.extend_from_slice(&later.bytes);
+        self.count += later.count;
+    }
+
+    /// Reads them back, in order. The error says at which byte reading stopped.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Fact<'_>, Malformed>> {
+        let mut reader = FactReader::new(&self.bytes);
+        std::iter::from_fn(move || (!reader.is_done()).then(|| Fact::decode(&mut reader)))
+    }
+}
 
 /// A batch that is applied in slices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

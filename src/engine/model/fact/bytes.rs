@@ -2,10 +2,9 @@
 
 use crate::engine::model::fact::{Destination, Image};
 use crate::engine::model::group::{GroupRate, GroupRetry, GroupSettings, OwnGroup};
-use crate::engine::model::later::Later;
 use crate::engine::model::meta::{Meta, OwnMeta};
 use crate::engine::model::policy::{Backoff, Policy, Steps};
-use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
+use crate::engine::model::queue_settings::{Later, Pause, Pauses, QueueSettings, Setting, Side};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::schedule::{
     Coming, Definition, JobOptions, Overlap, Rule, ScheduleTerms,

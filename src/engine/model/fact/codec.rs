@@ -299,9 +299,9 @@ mod tests {
     use super::*;
     use crate::engine::Facts;
     use crate::engine::model::group::{GroupRate, GroupRetry, OwnGroup};
-    use crate::engine::model::later::Later;
     use crate::engine::model::meta::OwnMeta;
     use crate::engine::model::policy::{Backoff, Steps};
+    use crate::engine::model::queue_settings::Later;
     use crate::engine::model::queue_settings::Side;
     use crate::engine::model::reply::Reason;
     use crate::engine::model::schedule::{JobOptions, Overlap, Rule, ScheduleTerms};

@@ -16,7 +16,7 @@ use crate::engine::model::request::Purge;
 use crate::engine::model::schedule::{Coming, Definition};
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo, Token};
 use crate::time::{Micros, Millis};
-pub use batch::Applying;
+pub use batch::{Applying, Facts};
 pub(in crate::engine) use bytes::{ByteCount, Writer};
 pub use bytes::{FactReader, Malformed, Sink};
 
@@ -467,41 +467,5 @@ impl<'a> Fact<'a> {
             _ if self.schedule().is_some() => self.schedule().map(|(queue, _)| queue),
             _ => self.subject().map(|(queue, _)| queue),
         }
-    }
-}
-
-/// The facts of a turn, encoded, in order.
-#[derive(Default, Debug)]
-pub struct Facts {
-    /// The encoded facts.
-    pub bytes: Vec<u8>,
-    pub count: u64,
-}
-
-impl Facts {
-    /// Forgets all of them; keeps the memory up to 1 MiB.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(1 << 20);
-        self.count = 0;
-    }
-
-    /// Appends one.
-    pub fn push(&mut self, fact: &Fact<'_>) {
-        fact.encode(&mut self.bytes);
-        self.count += 1;
-    }
-
-    /// Appends those of a later turn, which happened at `now`.
-    pub fn append(&mut self, now: Micros, later: &Facts) {
-        self.push(&Fact::At { now });
-        self.bytes.extend_from_slice(&later.bytes);
-        self.count += later.count;
-    }
-
-    /// Reads them back, in order. The error says at which byte reading stopped.
-    pub fn iter(&self) -> impl Iterator<Item = Result<Fact<'_>, Malformed>> {
-        let mut reader = FactReader::new(&self.bytes);
-        std::iter::from_fn(move || (!reader.is_done()).then(|| Fact::decode(&mut reader)))
     }
 }

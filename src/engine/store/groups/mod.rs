@@ -1,10 +1,9 @@
 //! The groups of a queue: their jobs by state, and what is set for them.
 //!
-//! A job knows the number of its group, which holds as long as the job is in memory. A group goes with its last job unless
-//! something is set for it or its rate lets none go yet, so nothing is left of a million that came once. When all jobs of a state are purged the groups
-//! are not looked at: each notices the next time it is used that it has none there any more.
+//! A job stores its group's number, which stays valid while the job is in memory. A group goes with its last job unless
+//! something is set for it or its rate lets none go yet, so nothing is left of a million that came once. A purge of all
+//! jobs in a state does not visit the groups: each resets its count for that state when it is next used.
 
-mod purge;
 mod rate;
 mod share;
 
@@ -347,6 +346,32 @@ impl Store {
         self.close_group(queue, number);
         if let Some(end) = settings.pause.end() {
             self.wake_by(queue, end);
+        }
+    }
+}
+
+impl Store {
+    /// All jobs of some states are gone at once, whatever the number of groups. They are not counted in the queue any more.
+    pub(in crate::engine::store) fn purge_groups(
+        &mut self,
+        queue: QueueNo,
+        states: [bool; 4],
+        now: Micros,
+    ) {
+        let Some(groups) = &mut self.queue_mut(queue).groups else { return };
+        groups.purges += 1;
+        for (purged, _) in groups.purged.iter_mut().zip(states).filter(|(_, goes)| *goes) {
+            *purged = groups.purges;
+        }
+        if states[JobState::Ready as usize] {
+            groups.held = 0;
+        }
+        if states[JobState::Leased as usize] {
+            groups.leased = 0;
+        }
+        // What held some of them back may be gone.
+        if states[..JobState::Dead as usize].contains(&true) {
+            self.begin_review(queue, now);
         }
     }
 }

@@ -5,13 +5,13 @@
 //! came. The first one gives a *stint* of jobs and goes to the end:
 //!
 //! ```text
-//! priority 5   tier 0   b [b4 b5]   c [c9]   -   [x1 x2]      the jobs without a group are as one
-//!              tier 1   a [a7 a8 a9 ...]                      8 to 15 leases of a run, and its weight is 1
+//! priority 5   tier 0   b [b4 b5]   c [c9]   -   [x1 x2]      jobs without a group count as one
+//!              tier 1   a [a7 a8 a9 ...]                      a has 8 to 15 leases running, and weight 1
 //! ```
 //!
-//! A *closed* group, which is paused or at its limit, stands in a tier behind all others, from which nothing is taken.
-//! Nothing is ever looked at but the first lane: O(1), whatever the number of groups. The order of lanes is not durable:
-//! facts tell which job was taken, not why. A queue has all this only while a ready job has a group.
+//! A *closed* group (paused, at its limit or at its rate) stands in a tier behind all others, from which nothing is
+//! taken. Nothing is ever looked at but the first lane: O(1), whatever the number of groups. The order of lanes is not
+//! durable: facts tell which job was taken, not why. A queue has all this only while a ready job has a group.
 
 use std::collections::BTreeMap;
 

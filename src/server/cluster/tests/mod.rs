@@ -1,6 +1,5 @@
 //! Nodes with real sockets on loopback.
 
-mod authority;
 mod cluster;
 mod listener;
 mod relay;

@@ -1,8 +1,8 @@
 //! Two nodes that talk, whatever happens between them.
 
-use super::authority::Authority;
 use super::relay::Relay;
 use super::site::{Hand, Seen, Site, append, claims, heartbeat};
+use super::socket::Authority;
 use crate::cluster::members::names::Address;
 use crate::cluster::peer::frame::Lane;
 use crate::cluster::timing::clocks::ClockNote;

@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz`, `/readyz` and `/leaderz`: HTTP on a port and a thread of their own, which never touch the the
+//! `/metrics`, `/healthz`, `/readyz` and `/leaderz`: HTTP on a port and a thread of their own, which never touch the
 //! engine. They show the content of the [`StatusBoard`].
 
 mod answer;

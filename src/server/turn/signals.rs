@@ -1,0 +1,94 @@
+//! What signals ask for. SIGHUP: certificates and the ACL file are loaded again; an invalid one leaves the server as it
+//! was. SIGTERM and SIGINT: an orderly stop, in the steps of `drain` to `end_bound`.
+
+use crate::command::table::Face;
+use crate::config::Config;
+use crate::config::options::Name;
+use crate::limits::ADVANCE_STEPS_PER_TURN;
+use crate::server::admin::{config, users};
+use crate::server::connection::client::Client;
+use crate::server::turn::Turns;
+use crate::session::Session;
+use std::io;
+
+impl Turns {
+    /// Reads them if a signal asked for it. There is no log file to reopen: the log goes to stderr.
+    pub(super) fn heed_hangup(&mut self) {
+        if !std::mem::take(&mut self.hung_up) {
+            return;
+        }
+        let mut read = Vec::new();
+        if has_certificates(&self.core.options.config) {
+            let config = &self.core.options.config;
+            match config::read_certificates(&mut self.core.users, config) {
+                Ok(()) => read.push("certificates"),
+                Err(why) => tracing::error!("SIGHUP: the certificates stay as they were: {why}"),
+            }
+        }
+        if !self.core.options.config.text(Name::AclFile).is_empty() {
+            match users::reload(&mut self.core) {
+                Ok(()) => {
+                    let gone = users::take_up_each(&mut self.core, &mut self.clients);
+                    gone.into_iter().for_each(|(slot, _)| self.close(slot));
+                    read.push("aclfile");
+                }
+                Err(why) => tracing::error!("SIGHUP: the users stay as they were: {why}"),
+            }
+        }
+        match read.is_empty() {
+            true => tracing::info!("SIGHUP: nothing was reloaded"),
+            false => tracing::info!("SIGHUP: reloaded: {}", read.join(", ")),
+        }
+    }
+
+    /// Whether every reply has left and nothing is half done.
+    pub fn is_drained(&self) -> bool {
+        let busy = |(slot, client): (u32, &Client)| {
+            let holds = client.socket.relay.is_some() && self.core.outputs.holds_jobs(slot);
+            client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0 || holds
+        };
+        !self.clients.iter().any(busy)
+    }
+
+    /// From here on no new command is taken, and clients that wait are let go.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        // A client of a stopping Sentinel should ask the next one at once; subscribers may still hear of the next
+        // leader.
+        let asks = |session: &Session| session.face() == Face::Sentinel && !session.is_subscribed();
+        self.close_those(|core, (slot, client)| {
+            let is_silent = core.outputs.unsent_bytes(slot) == 0;
+            core.outputs.is_waiting(slot) || (is_silent && asks(&client.session))
+        });
+    }
+
+    /// At an orderly stop: what the console has not handed on by now goes back.
+    pub fn take_back(&mut self) {
+        self.close_those(|core, (slot, client)| {
+            client.socket.relay.is_some() && core.outputs.holds_jobs(slot)
+        });
+    }
+
+    /// At an orderly stop: leases that end with their connections end now, uncounted.
+    pub fn end_bound(&mut self) -> io::Result<()> {
+        if !self.core.standing.is_serving() {
+            return Ok(());
+        }
+        // No client is held back by a pause any more.
+        self.core.common.pauses.end();
+        loop {
+            self.core.set_flow();
+            let now = self.core.clock.now;
+            let (engine, mut turn) = self.core.engine();
+            let done = engine.end_bound(now, ADVANCE_STEPS_PER_TURN, &mut turn);
+            self.propose_leftovers();
+            if done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn has_certificates(config: &Config) -> bool {
+    !config.text(Name::TlsCertFile).is_empty()
+}
