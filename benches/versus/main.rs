@@ -19,6 +19,7 @@ mod parts;
 mod plot;
 mod poller;
 mod punctual;
+mod raw;
 mod report;
 #[path = "../support/mod.rs"]
 mod support;

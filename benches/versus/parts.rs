@@ -6,6 +6,7 @@ use crate::life::Life;
 use crate::many::{self, BODY, idle as idle_share};
 use crate::plot::Plot;
 use crate::punctual::{Late, Punctual};
+use crate::raw::raw_p999_ms;
 use crate::report::{Asked, Report};
 use crate::support::Server;
 use crate::system::{Sync, System};
@@ -177,7 +178,8 @@ pub fn lateness(report: &mut Report) {
         let asked = if rate == 100_000 { Asked::Below(5.0) } else { Asked::Nothing };
         report.alone(work("everysec"), "ms p99.9", ours.p999, asked);
         report.alone(work("always"), "ms p99", always.p99, Asked::Nothing);
-        report.alone(work("always"), "ms p99.9", always.p999, Asked::Nothing);
+        let asked = if rate == 100_000 { beside_the_disk(report, delayd) } else { Asked::Nothing };
+        report.alone(work("always"), "ms p99.9", always.p999, asked);
     }
     report.plots.push(Plot {
         file: "lateness",
@@ -186,6 +188,17 @@ pub fn lateness(report: &mut Report) {
         y: "ms",
         lines,
     });
+}
+
+/// The disk alone, with the bytes of such a run under `always`; what that asks of delayd.
+fn beside_the_disk(report: &mut Report, delayd: Punctual) -> Asked {
+    let server = System::Delayd.start(Sync::Always);
+    delayd.run(&server);
+    let bytes = server.client().info("journal_written_bytes");
+    let raw = median((0..rounds()).map(|_| raw_p999_ms(bytes, delayd.seconds)).collect());
+    let work = format!("the disk alone, the same {} MB", bytes / 1_000_000);
+    report.alone(work, "ms p99.9", raw, Asked::Nothing);
+    Asked::Below(2.0 * raw + 1.0)
 }
 
 /// Lateness while another client adds at full speed.

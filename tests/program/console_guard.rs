@@ -285,3 +285,26 @@ fn so_many_pages_are_live_and_no_more() {
     // It is free once the server has seen that the reader is gone: at its next tick.
     until("a stream is free", || (live().0 == 200).then_some(()));
 }
+
+#[test]
+fn pages_are_compressed_for_browsers_that_say_they_take_it() {
+    let console = Console::start(&[]);
+    let visitor = console.guest();
+    let get = |path: &str, takes: &str| {
+        let headers = [("Cookie", visitor.cookie.as_str()), ("Accept-Encoding", takes)];
+        console.send("GET", path, &headers, b"")
+    };
+    for path in ["/", "/queues", "/no-such-page"] {
+        let (plain, zipped) = (get(path, "gzip;q=0, br"), get(path, "deflate, gzip;q=0.5"));
+        assert_eq!(plain.header("content-encoding"), "", "{path}");
+        assert_eq!(zipped.header("content-encoding"), "gzip", "{path}");
+        assert_eq!((zipped.header("vary"), zipped.status), ("accept-encoding", plain.status));
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&zipped.bytes[..]).read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>"), "{path}");
+        assert!(zipped.bytes.len() * 2 < text.len() || text.len() < 1_000, "{path}");
+    }
+    let headers = [("Accept-Encoding", "gzip"), ("Content-Type", "application/json")];
+    let answer = console.send("POST", "/api/v1/command", &headers, b"[\"PING\"]");
+    assert_eq!((answer.header("content-encoding"), answer.status), ("", 200), "{}", answer.text());
+}

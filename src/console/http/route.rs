@@ -5,7 +5,7 @@ use crate::console::site::client::Ends;
 use crate::console::site::samples;
 use crate::console::site::{SessionRequest, Site, guard, now_ms};
 use crate::console::view::assets;
-use crate::console::view::response::problem;
+use crate::console::view::response::{problem, takes_gzip, zipped};
 use crate::console::words::params::Params;
 use crate::limits::{CONSOLE_REQUEST_TIME, CONSOLE_RETRY_S};
 use axum::Router;
@@ -21,6 +21,7 @@ pub fn router(site: Arc<Site>) -> Router {
 }
 
 async fn answer(Given(site): Given<Arc<Site>>, request: Request) -> Response {
+    let zips = takes_gzip(request.headers());
     let mut response = match request.extensions().get::<Ends>().copied() {
         Some(ends) => {
             let ends = site.options.proxies.ends(ends, request.headers());
@@ -32,6 +33,9 @@ async fn answer(Given(site): Given<Arc<Site>>, request: Request) -> Response {
             "the connection is not known",
         ),
     };
+    if zips {
+        response = zipped(response).await;
+    }
     finish(&mut response);
     response
 }

@@ -3,11 +3,13 @@
 //! Their names carry a hash of their content, so they may be kept by browsers for ever, and a page of a newer server
 //! never meets the script of an older one.
 
+use crate::console::view::response::{gzip, takes_gzip};
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use flate2::Compression;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
@@ -41,11 +43,7 @@ pub fn answer(name: &str, headers: &HeaderMap) -> Response {
         return (StatusCode::NOT_FOUND, "no such file; the page is from another version")
             .into_response();
     };
-    let zips = headers.get(header::ACCEPT_ENCODING).is_some_and(|takes| {
-        takes
-            .to_str()
-            .is_ok_and(|takes| takes.split(',').any(|word| word.trim().starts_with("gzip")))
-    });
+    let zips = takes_gzip(headers);
     let body = if zips { asset.gzipped.clone() } else { Bytes::from_static(asset.plain) };
     let mut response = Response::new(Body::from(body));
     let said = response.headers_mut();
@@ -87,15 +85,12 @@ static ASSETS: LazyLock<[Asset; 3]> = LazyLock::new(|| {
 fn asset(name: &str, ending: &str, kind: &'static str, plain: &'static [u8]) -> Asset {
     let digest = Sha256::digest(plain);
     let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-    Asset { path: format!("/assets/{name}-{hash:08x}.{ending}"), kind, plain, gzipped: gzip(plain) }
-}
-
-fn gzip(plain: &[u8]) -> Bytes {
-    use std::io::Write as _;
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    // A Vec takes all that is written.
-    let written = encoder.write_all(plain).and_then(|()| encoder.finish());
-    Bytes::from(written.unwrap_or_default())
+    Asset {
+        path: format!("/assets/{name}-{hash:08x}.{ending}"),
+        kind,
+        plain,
+        gzipped: gzip(plain, Compression::best()),
+    }
 }
 
 #[cfg(test)]
