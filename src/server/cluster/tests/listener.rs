@@ -29,6 +29,14 @@ fn warned(site: &Site, text: &str) -> usize {
     site.log().warnings(text).len()
 }
 
+fn logged(site: &Site, text: &str) {
+    let began = Instant::now();
+    while !site.log().text().contains(text) {
+        assert!(began.elapsed() < limit(), "{text:?} is missing in {}", site.log().text());
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn who_is_not_one_of_them_is_told_so() {
     let site = n1();
@@ -97,11 +105,7 @@ fn garbage_ends_its_own_connection_and_is_logged_once() {
     }
     // A probe of the port is not logged.
     drop(TcpStream::connect(site.address.to_string()).unwrap());
-    let began = Instant::now();
-    while !site.log().text().contains("a caller sent nothing") {
-        assert!(began.elapsed() < limit(), "{}", site.log().text());
-        std::thread::yield_now();
-    }
+    logged(&site, "a caller sent nothing");
 }
 
 #[test]
@@ -140,6 +144,26 @@ fn a_frame_that_is_put_in_ends_the_connection() {
         assert_eq!(warned(&site, "a frame without the peer's signature"), 1);
         assert!(site.rest().iter().all(|seen| !matches!(seen, Seen::Heard { .. })));
     }
+}
+
+/// Its data connection was on its way when it went, and is accepted after the control connection has ended.
+#[test]
+fn a_node_that_is_gone_is_not_back_by_its_last_data_connection() {
+    let site = n1();
+    let mut control = Hand::call(&site, claims("n2", 2), "secret", "n1", Lane::Control);
+    control.shake().unwrap();
+    let mut data = Hand::call(&site, claims("n2", 2), "secret", "n1", Lane::Data);
+    data.shake().unwrap();
+    drop(data);
+    logged(&site, "a peer's connection has ended");
+    assert!(!site.rest().iter().any(|seen| matches!(seen, Seen::Parted(_))), "it still calls");
+    drop(control);
+    site.parts_from(2);
+    let mut late = Hand::call(&site, claims("n2", 2), "secret", "n1", Lane::Data);
+    late.shake().unwrap();
+    site.meets("n2");
+    drop(late);
+    site.parts_from(2);
 }
 
 /// By that secrets could be tried at home.

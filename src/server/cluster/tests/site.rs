@@ -67,9 +67,15 @@ impl Like {
 #[derive(Debug)]
 pub enum Seen {
     Met(String),
-    Heard { peer: u64, head: Head, bodies: Vec<Bytes> },
+    Heard {
+        peer: u64,
+        head: Head,
+        bodies: Vec<Bytes>,
+    },
     Clock(ClockNote),
     Lost(u64),
+    /// It does not call any more.
+    Parted(u64),
 }
 
 enum Command {
@@ -216,6 +222,13 @@ impl Site {
         });
     }
 
+    pub fn parts_from(&self, id: u64) {
+        self.expect(&format!("{id} gone"), |seen| match seen {
+            Seen::Parted(gone) if *gone == id => Some(()),
+            _ => None,
+        });
+    }
+
     pub fn loses(&self, id: u64) {
         self.expect(&format!("{id} lost"), |seen| match seen {
             Seen::Lost(lost) if *lost == id => Some(()),
@@ -281,6 +294,9 @@ fn run(mut transport: Transport, orders: &Receiver<Command>, seen: &Sender<Seen>
                 Command::Full(is_full) => transport.set_full(is_full),
                 Command::Stop => return,
             }
+        }
+        for parted in transport.take_parted() {
+            let _ = seen.send(Seen::Parted(parted));
         }
         for lost in transport.flush() {
             let _ = seen.send(Seen::Lost(lost));

@@ -246,7 +246,7 @@ fn one_that_is_full_hears_heartbeats_and_no_entries() {
                     assert!(bodies.iter().all(|body| body.len() < large.len()));
                     bodies.is_empty().then_some(())
                 }
-                Seen::Met(_) | Seen::Lost(_) | Seen::Clock(_) => None,
+                Seen::Met(_) | Seen::Lost(_) | Seen::Parted(_) | Seen::Clock(_) => None,
             });
             if term == 2 {
                 n1.send(vec![append(1, 2, 2, large.clone())]);
@@ -255,7 +255,7 @@ fn one_that_is_full_hears_heartbeats_and_no_entries() {
         n2.set_full(false);
         n2.expect("the entry", |seen| match seen {
             Seen::Heard { bodies, .. } => (*bodies == [large.clone()]).then_some(()),
-            Seen::Met(_) | Seen::Lost(_) | Seen::Clock(_) => None,
+            Seen::Met(_) | Seen::Lost(_) | Seen::Parted(_) | Seen::Clock(_) => None,
         });
     }
 }
@@ -272,7 +272,7 @@ fn a_large_message_lets_others_follow() {
         for _ in 3..103 {
             n2.expect("what follows", |seen| match seen {
                 Seen::Heard { bodies, .. } => (bodies[0] == b"next"[..]).then_some(()),
-                Seen::Met(_) | Seen::Lost(_) | Seen::Clock(_) => None,
+                Seen::Met(_) | Seen::Lost(_) | Seen::Parted(_) | Seen::Clock(_) => None,
             });
         }
         assert!(!n1.rest().iter().any(|seen| matches!(seen, Seen::Lost(_))));
@@ -296,7 +296,7 @@ fn what_waits_to_be_sent_is_not_queued_again() {
             count += usize::from(bodies[0].len() == large.len());
             (bodies[0] == b"next"[..]).then_some(())
         }
-        Seen::Met(_) | Seen::Lost(_) | Seen::Clock(_) => None,
+        Seen::Met(_) | Seen::Lost(_) | Seen::Parted(_) | Seen::Clock(_) => None,
     });
     assert!((1..10).contains(&count), "sent {count} times");
     assert!(!n1.rest().iter().any(|seen| matches!(seen, Seen::Lost(_))));
