@@ -182,7 +182,7 @@ fn a_change_that_no_worker_was_free_to_take_is_put_off_no_longer() {
     assert_eq!(say(&mut bench, "DELAY.GET q x"), "delayed due 29500 attempt 0");
     bench.at(31_000);
     assert_eq!(say(&mut bench, "DELAY.ADD q 2s v ID x REPLACE MAXDELAY 30s"), "x");
-    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 30000 attempt 0");
+    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 31000 attempt 0");
 }
 
 #[test]
@@ -197,14 +197,16 @@ fn a_change_whose_time_has_come_is_not_sent_to_the_end_of_the_line() {
     bench.at(400);
     say(&mut bench, newer);
     assert_eq!(bodies(&mut bench), "a v2 b");
-    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 50 attempt 0");
+    assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 400 attempt 0");
     bench.restart();
     say(&mut bench, newer);
     assert_eq!(bodies(&mut bench), "a v2 b");
-    // In another place of the order it is new there.
+    let totals = bench.stats("q").totals;
+    assert_eq!((totals.added, totals.deleted), (5, 2), "each one replaced another");
+    // Its place is one of the queue, of whatever priority and group.
     say(&mut bench, "DELAY.ADD q 0 c ID c PRIORITY 7");
     say(&mut bench, "DELAY.ADD q 20 v3 ID x LATEST MAXDELAY 50 PRIORITY 7");
-    assert_eq!(bodies(&mut bench), "a b c v3");
+    assert_eq!(bodies(&mut bench), "a b v3 c");
     say(&mut bench, "DELAY.ADD q 20 v4 ID x LATEST MAXDELAY 50 PRIORITY 7 GROUP g");
     assert_eq!(say(&mut bench, "DELAY.GET q x"), "ready due 400 attempt 0");
     // One that was handed out and came back is a change that was seen.
@@ -214,6 +216,43 @@ fn a_change_whose_time_has_come_is_not_sent_to_the_end_of_the_line() {
     bench.take_events();
     say(&mut bench, "DELAY.ADD q 20 v ID y LATEST MAXDELAY 50 PRIORITY 0");
     assert_eq!(say(&mut bench, "DELAY.GET q y"), "delayed due 420 attempt 0");
+}
+
+/// Counted from the time by which it should have come it would be over before any worker is free.
+#[test]
+fn the_last_change_has_all_its_ttl() {
+    let mut bench = Bench::new();
+    say(&mut bench, "DELAY.ADD q 20 v1 ID x LATEST MAXDELAY 50");
+    bench.at(200);
+    assert_eq!(say(&mut bench, "DELAY.ADD q 20 v2 ID x LATEST MAXDELAY 50 TTL 100"), "x");
+    bench.at(250);
+    say(&mut bench, "DELAY.ADD q 20 v3 ID x LATEST MAXDELAY 50 TTL 100");
+    bench.at(349);
+    assert_eq!(bodies(&mut bench), "v3");
+    bench.at(350);
+    assert_eq!((bodies(&mut bench), bench.stats("q").totals.expired), (String::new(), 1));
+}
+
+/// A group that has no ready job for an instant would come to the end of the line with each change.
+#[test]
+fn a_group_keeps_its_turn_while_its_only_job_changes() {
+    for (group, others) in [(" GROUP b", " GROUP a"), ("", " GROUP a"), (" GROUP b", "")] {
+        let mut bench = Bench::new();
+        for at in 0..5 {
+            say(&mut bench, format!("DELAY.ADD q 0 {at} ID {at}{others}").leak());
+        }
+        let change: &str = format!("DELAY.ADD q 5 v ID x LATEST MAXDELAY 10 TTL 1h{group}").leak();
+        say(&mut bench, change);
+        bench.at(30);
+        let mut taken = Vec::new();
+        while taken.last().is_none_or(|id| id != "x") {
+            say(&mut bench, change);
+            taken.push(reserved(&mut bench, 1));
+            assert!(taken.len() < 5, "{group}, {others}: {taken:?}");
+        }
+        assert_eq!(taken.len(), 2, "{group}, {others}: {taken:?}");
+        bench.restart();
+    }
 }
 
 #[test]
@@ -427,6 +466,27 @@ fn a_transaction_sees_what_follows_and_room_for_it_was_promised() {
     let commands =
         [Request::Ack { queue: queue("q"), jobs: jobs(token) }, command("DELAY.ADD q 0 y ID y")];
     assert!(bench.refusal(1, &commands).starts_with("FULL"));
+}
+
+#[test]
+fn a_transaction_counts_in_its_group_what_may_come() {
+    let mut bench = Bench::new();
+    say(&mut bench, "DELAY.CONFIG SET q group-max-jobs 1");
+    say(&mut bench, "DELAY.ADD q 0 v1 ID x GROUP b");
+    assert_eq!(reserved(&mut bench, 1), "x");
+    say(&mut bench, "DELAY.ADD q 0 v2 ID x LATEST GROUP a");
+    let jobs = vec![(&b"x"[..], bench.token("x"))];
+    let ack = || Request::Ack { queue: queue("q"), jobs: jobs.clone() };
+    let refusal = bench.refusal(1, &[ack(), command("DELAY.ADD q 0 y ID y GROUP a")]);
+    assert!(refusal.starts_with("FULL group 'a'"), "{refusal}");
+    // As outside it is not refused, however full its group: it counts when it comes, which may be here.
+    say(&mut bench, "DELAY.ADD q 0 y ID y GROUP c");
+    let newer = || command("DELAY.ADD q 0 v3 ID x LATEST GROUP c");
+    assert!(matches!(bench.transact(1, &[newer()]), TransactionBegun::Begun(_)));
+    say(&mut bench, "DELAY.CONFIG SET q group-max-jobs 2");
+    let add = || command("DELAY.ADD q 0 z ID z GROUP c");
+    assert!(bench.refusal(1, &[newer(), ack(), add()]).starts_with("FULL group 'c'"));
+    assert!(matches!(bench.transact(1, &[newer(), ack()]), TransactionBegun::Begun(_)));
 }
 
 #[test]

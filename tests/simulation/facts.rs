@@ -318,9 +318,8 @@ impl Check<'_> {
         assert!(add.id.is_none_or(|wanted| wanted == id), "the id asked for");
         let wanted = self.check_terms(key, add, policy, priority);
         assert_eq!((body, group, meta), (add.body, add.group, add.meta.get()));
-        let (wanted_due, kept) = (self.due_of_add(add), self.place_kept(add, priority));
-        let wanted_due = if kept.is_some() { wanted_due } else { wanted_due.max(now.0) };
-        assert_eq!(due.0, wanted_due, "the due time of {:?} at {now:?}", add.when);
+        let (wanted_due, kept) = (self.due_of_add(add), self.place_kept(add));
+        assert_eq!(due.0, wanted_due.max(now.0), "the due time of {:?} at {now:?}", add.when);
         assert_eq!(absolute, matches!(add.when, When::At(_)));
         let since = self.since.map(|added| Inherited { added: Millis(added), place: kept });
         assert_eq!(inherited, since, "what it inherits");
@@ -345,7 +344,7 @@ impl Check<'_> {
         let job = ModelJob::new(id, add.body, serial, now.0, wanted);
         let queue = self.model().queue(key);
         let (group, meta) = (keep(group.unwrap_or_default()), keep(meta.block()));
-        queue.put(ModelJob {
+        let job = ModelJob {
             group,
             meta,
             state,
@@ -355,7 +354,12 @@ impl Check<'_> {
             place,
             ready_step: step,
             ..job
-        });
+        };
+        if kept.is_some() {
+            queue.replace(job);
+        } else {
+            queue.put(job);
+        }
         if !meta.is_empty() {
             self.auditor.note("added with META");
         }

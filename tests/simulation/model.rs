@@ -240,6 +240,22 @@ impl ModelQueue {
         assert!(self.jobs.insert(job.id, job).is_none(), "one job per id");
     }
 
+    /// A job takes the place of a ready one with its id. Its group keeps its turn, if it is that one's.
+    pub fn replace(&mut self, job: ModelJob) {
+        let old = self.displace(job.id).expect("the job is there");
+        // It has not become ready by the change.
+        let job = ModelJob { ready_step: old.ready_step, ..job };
+        self.totals.deleted += 1;
+        let stays = (old.priority, old.group) == (job.priority, job.group);
+        if !stays {
+            self.left(&old);
+        }
+        self.place(job.clone());
+        if !stays {
+            self.came(&job);
+        }
+    }
+
     /// Takes a job out.
     pub fn take(&mut self, id: Kept) -> Option<ModelJob> {
         let job = self.displace(id)?;

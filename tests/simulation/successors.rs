@@ -40,12 +40,9 @@ impl Check<'_> {
         wanted
     }
 
-    /// The place that a job keeps of the one that it replaces: that was ready, and it is due by its MAXDELAY.
-    pub fn place_kept(&self, add: &Add<'static>, priority: u8) -> Option<i64> {
-        self.since?;
-        let (was, group, place) = self.was_ready?;
-        let same = was == priority && group == add.group.unwrap_or_default();
-        (same && self.due_of_add(add) <= self.now().0).then_some(place)
+    /// The place that a job with MAXDELAY keeps of the one that it replaces: that was ready, and it is due.
+    pub fn place_kept(&self, add: &Add<'static>) -> Option<i64> {
+        self.since.and(self.was_ready).filter(|_| self.due_of_add(add) <= self.now().0)
     }
 
     /// The job of an ADD follows a leased one.

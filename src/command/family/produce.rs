@@ -101,7 +101,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
     ),
     Argument::option("MAXDELAY", "maxdelay", ArgumentKind::Duration).shown("duration").about(
         "With REPLACE or LATEST: the job falls due at most this long after the first of those that replaced each other \
-         before any was delivered, however often it is moved. 1ms to `max-delay`, and at least as long as a relative `when`.",
+         before any was delivered, however often it is replaced. 1ms to `max-delay`, and at least as long as a relative `when`.",
     ),
     GROUP.about(
         "The group of the job in its queue, such as a customer, 1 to 512 bytes. Groups share the front of the queue, so \

@@ -57,7 +57,7 @@ impl Step<'_, '_> {
         }
         let (due, added) = self.put_off(add, at.index, due)?;
         let in_place =
-            added.and(old).and_then(|(queue, _, index)| self.place_kept(add, queue, index, due));
+            added.is_some() && at.index.is_some_and(|index| self.keeps_place(index, due));
         if add.taken == Taken::Latest
             && let Some((queue, at, index)) = old
             && self.store.jobs().get(index).stage == JobStage::Leased
@@ -77,7 +77,7 @@ impl Step<'_, '_> {
         if let Some(name) = new_group {
             self.live.check_room_for(self.store, group_bytes(name))?;
         }
-        if let (Some((queue, at, _)), Some(id)) = (old, add.id) {
+        if let (Some((queue, at, _)), Some(id), false) = (old, add.id, in_place) {
             self.commit(&Fact::Deleted { queue, id }, at);
             self.note_place_free(queue);
         }
@@ -86,10 +86,10 @@ impl Step<'_, '_> {
             None => self.bind_queue(add.queue),
         };
         let enters = self.store.queue(queue).due_enters();
-        let arrival = match in_place {
-            Some(place) => Arrival::InPlace { place, due },
-            None if self.ready_at_once(queue, due) => Arrival::Ready(enters),
-            None => Arrival::Delayed(due.max(self.now.floor())),
+        let arrival = match at.index {
+            Some(old) if in_place => Arrival::InPlaceOf(old),
+            _ if self.ready_at_once(queue, due) => Arrival::Ready(enters),
+            _ => Arrival::Delayed(due.max(self.now.floor())),
         };
         Ok(Some(self.add_job(add, at.hash, queue, arrival, added)))
     }
@@ -127,21 +127,10 @@ impl Step<'_, '_> {
         Ok((due.min(latest), added))
     }
 
-    /// The place of the job that waits, if one takes it over whose time has come by MAXDELAY. If each change went to the
-    /// end of the line, one that came more often than the line moves would never be seen.
-    fn place_kept(
-        &self,
-        add: &Add<'_>,
-        queue: QueueNo,
-        index: JobIndex,
-        due: Millis,
-    ) -> Option<i64> {
-        let job = self.store.jobs().get(index);
-        let keeps = job.stage == JobStage::Ready
-            && due <= self.now.floor()
-            && self.priority(queue, add.priority) == job.priority
-            && self.store.jobs().content(index).group_name() == add.group;
-        keeps.then_some(job.order)
+    /// Whether a change with MAXDELAY takes the place of the job that waits: that one is ready, and the change is due. If
+    /// each change went to the end of the line, one that came more often than the line moves would never be seen.
+    fn keeps_place(&self, old: JobIndex, due: Millis) -> bool {
+        self.store.jobs().get(old).stage == JobStage::Ready && due <= self.now.floor()
     }
 
     /// For MAXDELAY: when the first change was added that this job stands for and no worker has seen. A worker that had

@@ -23,6 +23,10 @@ pub fn push(events: &mut Events, store: &Store, fact: &Fact<'_>, at: Located) {
                     &written[..]
                 }
             };
+            // One whose place it takes.
+            if at.index.is_some() {
+                push_of(Event::Deleted, queue, id);
+            }
             push_of(Event::Added, queue, id);
             if ready {
                 push_of(Event::Due, queue, id);

@@ -56,7 +56,11 @@ impl Tally {
     ) {
         let dies = |to: &Destination| u64::from(matches!(to, Destination::Dead { .. }));
         match fact {
-            Fact::Added { .. } => self.totals.added += 1,
+            Fact::Added { .. } => {
+                self.totals.added += 1;
+                // One whose place it takes.
+                self.totals.deleted += u64::from(at.index.is_some());
+            }
             Fact::Occurred { .. } => {
                 self.totals.added += 1;
                 self.outcomes.made += 1;

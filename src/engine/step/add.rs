@@ -17,8 +17,8 @@ use crate::time::Millis;
 pub enum Arrival {
     /// Ready at once, at this end.
     Ready(Side),
-    /// Ready at the place of a job that was, and due in the past.
-    InPlace { place: i64, due: Millis },
+    /// Ready at the place of a ready job with the same id, which is gone by it.
+    InPlaceOf(JobIndex),
     /// Delayed until then.
     Delayed(Millis),
 }
@@ -41,11 +41,13 @@ impl Step<'_, '_> {
         arrival: Arrival,
         added: Option<Millis>,
     ) -> JobIndex {
-        let (due, ready, side, place) = match arrival {
+        let (due, ready, side, old) = match arrival {
             Arrival::Ready(side) => (self.now.floor(), true, side, None),
-            Arrival::InPlace { place, due } => (due, true, Side::Right, Some(place)),
+            // Its TTL begins now: counted from when the first change was due it might be over.
+            Arrival::InPlaceOf(old) => (self.now.floor(), true, Side::Right, Some(old)),
             Arrival::Delayed(due) => (due, false, Side::Right, None),
         };
+        let place = old.map(|old| self.store.jobs().get(old).order);
         let (policy, priority) = self.terms(queue, add);
         let id = match add.id {
             Some(id) => FactId::Given(id),
@@ -65,7 +67,7 @@ impl Step<'_, '_> {
             group: add.group,
             meta: add.meta.get(),
         };
-        let applied = self.commit(&fact, Located { hash, index: None });
+        let applied = self.commit(&fact, Located { hash, index: old });
         let index = applied.index.expect("an added job has a number");
         if ready {
             let new = self.store.jobs().get(index).order;

@@ -81,7 +81,7 @@ impl Store {
                 return applied;
             }
             Fact::Added { queue, .. } => {
-                applied.index = Some(self.add(queue, fact, at.hash, at_ms));
+                applied.index = Some(self.add(queue, fact, at, at_ms));
             }
             Fact::SuccessorSet { queue, .. } => self.set_successor(queue, found(at), fact),
             Fact::SuccessorRemoved { queue, .. } => {
@@ -224,14 +224,14 @@ impl Store {
         applied
     }
 
-    fn add(&mut self, queue: QueueNo, fact: &Fact<'_>, hash: u32, added: Millis) -> JobIndex {
+    fn add(&mut self, queue: QueueNo, fact: &Fact<'_>, at: Located, added: Millis) -> JobIndex {
         let Fact::Added { id, policy, priority, ready, left, due, body, inherited, .. } = *fact
         else {
             unreachable!("called for a new job");
         };
         let written;
         let (made, id, hash) = match id {
-            FactId::Given(id) => (false, id, hash),
+            FactId::Given(id) => (false, id, at.hash),
             FactId::Made(number) => {
                 self.number = self.number.max(number);
                 written = token::written(number);
@@ -242,11 +242,9 @@ impl Store {
         let first = inherited.map_or(added, |kept| kept.added);
         let index = self.enter_job(queue, content, (policy, priority, hash), first);
         self.queue_mut(queue).generated_form |= !made && id.len() == token::ID_BYTES;
-        if let Some(place) = inherited.and_then(|kept| kept.place) {
-            self.jobs.get_mut(index).order = place;
-            self.timers.set_due(index, due);
-            self.put_back(queue, index);
-            self.arm_expiry(queue, index, added);
+        if inherited.is_some_and(|kept| kept.place.is_some()) {
+            self.take_place(queue, index, found(at), due, added);
+            self.queue_mut(queue).totals.deleted += 1;
         } else if ready {
             self.make_ready(queue, index, side_of(left), due, added);
         } else {

@@ -3,7 +3,7 @@
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::Side;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{Content, History, Job, JobIndex, JobStage};
+use crate::engine::store::jobs::{Content, History, Job, JobIndex, JobStage, Jobs};
 use crate::engine::store::memory::Footprint;
 use crate::engine::store::queues::place_of;
 use crate::ids::QueueNo;
@@ -109,6 +109,42 @@ impl Store {
         self.count(queue, JobStage::Ready, index, 1);
     }
 
+    /// Puts a new job at the place of a ready one with its id, which is gone by it. In its group it comes before the other
+    /// leaves: a group that had no ready job meanwhile would come to the end of its rota.
+    pub(super) fn take_place(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        old: JobIndex,
+        due: Millis,
+        at: Millis,
+    ) {
+        let lane = |jobs: &Jobs, index| (jobs.group(index), jobs.get(index).priority);
+        let place = self.jobs.get(old).order;
+        self.jobs.get_mut(index).order = place;
+        self.timers.set_due(index, due);
+        if lane(&self.jobs, index) == lane(&self.jobs, old) {
+            let due_old = self.due(old);
+            let (queue_ref, jobs, timers, chunks) = self.parts(queue);
+            if timers.is_armed(old) {
+                queue_ref.wheel(JobStage::Ready).cancel(timers, old);
+            }
+            timers.set_due(old, due_old);
+            let spot = std::mem::take(&mut jobs.get_mut(old).spot);
+            let job = jobs.get_mut(index);
+            (job.stage, job.spot) = (JobStage::Ready, spot);
+            queue_ref.ready.rename(jobs, chunks, old, index);
+            self.count(queue, JobStage::Ready, index, 1);
+            self.count(queue, JobStage::Ready, old, -1);
+        } else {
+            self.detach(queue, old);
+            self.put_back(queue, index);
+        }
+        self.arm_expiry(queue, index, at);
+        let (old, _) = self.forget_job(queue, old);
+        self.jobs.discard(old);
+    }
+
     pub(super) fn die(
         &mut self,
         queue: QueueNo,
@@ -207,15 +243,10 @@ impl Store {
         at: Millis,
     ) -> (Job, Option<History>) {
         self.detach(queue, index);
-        let group = self.jobs.group(index);
         if window_end.0 == 0 {
-            self.unindex_job(queue, index);
-            let (job, history) = self.jobs.take(index);
-            self.uncount_bytes(queue, Footprint::of(&job, history.as_ref()));
-            self.policies.release_of(&job, history.as_ref());
-            self.leave_group(queue, group);
-            return (job, history);
+            return self.forget_job(queue, index);
         }
+        let group = self.jobs.group(index);
         let sequence = self.queue(queue).sequence;
         let history = self.jobs.forget_history(index);
         let id = self.jobs.id(index).to_vec();
@@ -228,6 +259,17 @@ impl Store {
         self.queue_mut(queue).windows += 1;
         self.count(queue, JobStage::Window, index, 1);
         self.arm(queue, JobStage::Window, index, window_end, at);
+        self.leave_group(queue, group);
+        (job, history)
+    }
+
+    /// A job without a place, and its id, are gone.
+    fn forget_job(&mut self, queue: QueueNo, index: JobIndex) -> (Job, Option<History>) {
+        let group = self.jobs.group(index);
+        self.unindex_job(queue, index);
+        let (job, history) = self.jobs.take(index);
+        self.uncount_bytes(queue, Footprint::of(&job, history.as_ref()));
+        self.policies.release_of(&job, history.as_ref());
         self.leave_group(queue, group);
         (job, history)
     }

@@ -213,6 +213,11 @@ impl<'e> Account<'e> {
         self.ready.1 += count;
     }
 
+    /// A job may come to a group.
+    pub fn join(&mut self, group: &[u8]) {
+        *self.added_to.entry(group.into()).or_default() += 1;
+    }
+
     /// As many may go or change their state. Those that are gone for sure count no more for `max-jobs`.
     pub fn lose(&mut self, count: u64, sure: u64) {
         self.touched = true;

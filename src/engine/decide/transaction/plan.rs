@@ -21,7 +21,7 @@ use crate::engine::step::unsent::UNSENT_JOB_BYTES;
 use crate::engine::store::Store;
 use crate::engine::store::groups::group_bytes;
 use crate::engine::store::jobs::{
-    JOB_BYTES, JobStage, Successor, stored_group_bytes, stored_meta_bytes,
+    JOB_BYTES, JobIndex, JobStage, Successor, stored_group_bytes, stored_meta_bytes,
 };
 use crate::engine::store::queue::{QUEUE_BYTES, Queue};
 use crate::engine::store::schedules::{Schedule, memory_bytes};
@@ -239,7 +239,6 @@ impl<'e, 'r> Plan<'e, 'r> {
         if account.queues.is_empty() {
             check_room(coming, account.group_max_jobs)?;
         }
-        *account.added_to.entry(group.into()).or_default() += 1;
         Ok(())
     }
 
@@ -262,7 +261,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         if !lease || settings.resolve("when", add.when, self.now).is_err() {
             return Ok(());
         }
-        let (mut growth, mut in_place) = (1, false);
+        let (mut growth, mut in_place, mut follows) = (1, false, false);
         let account = self.account(name);
         if let Some(id) = add.id {
             let only = account.only();
@@ -275,6 +274,9 @@ impl<'e, 'r> Plan<'e, 'r> {
                 growth = u64::from(state.is_none_or(|state| state == JobState::Dead));
                 let group = old.map(|index| store.jobs().content(index).group_name());
                 in_place = growth == 0 && group == Some(add.group);
+                let is_leased =
+                    old.is_some_and(|index| store.jobs().get(index).stage == JobStage::Leased);
+                follows = add.taken == Taken::Latest && is_leased;
             }
             account.named.extend(old);
         } else {
@@ -282,7 +284,11 @@ impl<'e, 'r> Plan<'e, 'r> {
         }
         self.check_limits(name, growth)?;
         if let Some(group) = add.group.filter(|_| !in_place) {
-            self.check_group(name, group)?;
+            // What follows is not refused. It may come later in this transaction, and counts then.
+            if !follows {
+                self.check_group(name, group)?;
+            }
+            self.account(name).join(group);
         }
         let account = self.account(name);
         account.counted += growth;
@@ -433,7 +439,7 @@ impl<'e, 'r> Plan<'e, 'r> {
             let Some(index) = store.locate(queue.number, id).index else { continue };
             if token.is_some() && store.successor(index).is_some() {
                 account.named.insert(index);
-                follow.push(id);
+                follow.push((id, index));
                 continue;
             }
             let token_is = |token| store.jobs().history(index).is_some_and(|of| of.token == token);
@@ -447,9 +453,10 @@ impl<'e, 'r> Plan<'e, 'r> {
             sure += u64::from(account.named.insert(index) && ends);
         }
         account.lose(count, sure);
-        for id in follow {
+        for (id, index) in follow {
             let bytes = self.size_of(name, id);
             self.account(name).bring(bytes);
+            self.follow(name, index);
         }
         self.answer(1 + count, 0);
     }
@@ -462,6 +469,16 @@ impl<'e, 'r> Plan<'e, 'r> {
         account.named.extend(index);
         account.lose(1, 0);
         account.bring(bytes);
+        if let Some(index) = index {
+            self.follow(name, index);
+        }
+    }
+
+    /// What follows a leased job may come.
+    fn follow(&mut self, name: QueueName<'r>, index: JobIndex) {
+        if let Some(group) = self.store.successor(index).and_then(|next| next.group.as_deref()) {
+            self.account(name).join(group);
+        }
     }
 
     /// How many dead jobs may be moved.
