@@ -181,11 +181,11 @@ fn a_node_of_another_cluster_is_refused_by_both_their_names() {
     trio.is_whole();
     let cluster = trio.wire(0).field("raft_cluster");
     let other_cluster = other.wire(2).field("raft_cluster");
-    other.stop(2);
     let moved = if trio.leader() == 2 { 1 } else { 2 };
+    other.stop(moved);
     trio.stop(moved);
     std::fs::rename(trio.path(moved), trio.folder.0.join("kept")).unwrap();
-    std::fs::rename(other.path(2), trio.path(moved)).unwrap();
+    std::fs::rename(other.path(moved), trio.path(moved)).unwrap();
     trio.begin(moved);
     trio.says(moved, &["is a member of cluster", &cluster, &other_cluster]);
     trio.stop(moved);

@@ -1,6 +1,7 @@
 //! The least of HTTP: one request on a connection, and its answer.
 
 use crate::support::patience::limit;
+use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
@@ -39,8 +40,11 @@ pub fn free_pair(beyond: u16) -> (u16, u16) {
 fn hold(port: u16) -> bool {
     static HELD: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
     let Ok(held) = TcpListener::bind(("127.0.0.2", port)) else { return false };
-    // Another program may have it.
-    let is_free = TcpListener::bind(("127.0.0.1", port)).is_ok();
+    // Another program may have it. What asks must not listen: a process that is being started has a copy of it until it is
+    // executed, which on a busy machine is after the server has found the port taken.
+    let asks = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    asks.set_reuse_address(true).unwrap();
+    let is_free = asks.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()).is_ok();
     if is_free {
         HELD.lock().unwrap().push(held);
     }

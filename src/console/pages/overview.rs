@@ -138,6 +138,7 @@ fn coming(frame: &PageFrame, delayed: &[ListedQueue], replies: &[Value]) -> Mark
         title: "Due in the next hour",
         unit: "jobs",
         second: Some((&occurrences, "of schedules")),
+        times: None,
         small: true,
     };
     parts::card("Due in the next hour", note, chart::bars(&jobs, &labels, &[], &options))

@@ -16,6 +16,8 @@ pub struct BarOptions<'a> {
     pub unit: &'a str,
     /// A second series stacked on the first, and its label: `runs of schedules`.
     pub second: Option<(&'a [u64], &'a str)>,
+    /// When the first bar begins, and how long each is, ms: with the script the axis is in the viewer's time.
+    pub times: Option<(u64, u64)>,
     /// Lower than others.
     pub small: bool,
 }
@@ -43,7 +45,7 @@ pub fn bars(
                     (bar(at, values[at], second(at), greatest, text_of(labels, at), hrefs.get(at), options))
                 }
             }
-            (axis(labels, greatest))
+            (axis(labels, options.times, greatest))
             (table(values, labels, hrefs, options))
         }
     }
@@ -129,12 +131,13 @@ fn words(first: u64, second: u64, label: &str, options: &BarOptions<'_>) -> Stri
 }
 
 /// The first label, the one in the middle, the last; and the greatest number.
-fn axis(labels: &[String], greatest: u64) -> Markup {
+fn axis(labels: &[String], times: Option<(u64, u64)>, greatest: u64) -> Markup {
+    let label = |at: usize| html! { span { (label_of(labels, times, at)) } };
     html! {
         div class="axis" aria-hidden="true" {
-            span { (text_of(labels, 0)) }
-            @if labels.len() > 4 { span { (text_of(labels, labels.len() / 2)) } }
-            @if labels.len() > 1 { span { (text_of(labels, labels.len() - 1)) } }
+            (label(0))
+            @if labels.len() > 4 { (label(labels.len() / 2)) }
+            @if labels.len() > 1 { (label(labels.len() - 1)) }
         }
         @if greatest > 0 { div class="top-value" aria-hidden="true" { (grouped(greatest)) } }
     }
@@ -182,6 +185,15 @@ fn said(count: usize, greatest: u64, unit: &str) -> String {
 /// `1 job`, `2 jobs`.
 fn counted(count: u64, unit: &str) -> String {
     super::parts::counted(count, unit.strip_suffix('s').unwrap_or(unit), unit)
+}
+
+fn label_of(labels: &[String], times: Option<(u64, u64)>, at: usize) -> Markup {
+    match times {
+        Some((first, span_ms)) => {
+            super::parts::clock_time(first + at as u64 * span_ms, span_ms, text_of(labels, at))
+        }
+        None => html! { (text_of(labels, at)) },
+    }
 }
 
 fn text_of(labels: &[String], at: usize) -> &str {

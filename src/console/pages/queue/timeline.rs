@@ -116,8 +116,9 @@ fn bars(
             + window.after_ms / window.span_ms * window.span_ms
             + at as u64 * window.span_ms
     };
-    let labels: Vec<String> =
-        (0..values.len()).map(|at| parts::clock(begin(at), window.span_ms)).collect();
+    let labels: Vec<String> = (0..values.len())
+        .map(|at| format!("{} UTC", parts::clock(begin(at), window.span_ms)))
+        .collect();
     let hrefs: Vec<String> =
         (0..values.len()).map(|at| zoomed(frame, about, begin(at), window.span_ms)).collect();
     let second = window.cut(&occurrences);
@@ -125,14 +126,16 @@ fn bars(
         title: "Jobs by due time",
         unit: "jobs",
         second: (!second.is_empty()).then_some((second, "of schedules")),
+        times: Some((begin(0), window.span_ms)),
         small: false,
     };
     let sum: u64 = values.iter().sum();
     html! {
         (chart::bars(values, &labels, &hrefs, &options))
         p class="note" {
-            (parts::counted(sum, "job", "jobs")) ", a bar " (parts::duration(window.span_ms)) ", as of " (parts::clock(jobs.as_of_ms, 1_000))
-            " UTC, counted in " (parts::duration(jobs.took_ms)) ". Click a bar to zoom in."
+            (parts::counted(sum, "job", "jobs")) ", a bar " (parts::duration(window.span_ms)) ", as of "
+            (parts::clock_time(jobs.as_of_ms, 1_000, &format!("{} UTC", parts::clock(jobs.as_of_ms, 1_000))))
+            ", counted in " (parts::duration(jobs.took_ms)) ". Click a bar to zoom in."
         }
     }
 }

@@ -15,7 +15,7 @@
       if (isNaN(at)) continue;
       const local = at.toLocaleString("sv-SE");
       const utc = at.toISOString().replace("T", " ").replace("Z", " UTC");
-      if ("local" in time.dataset) time.textContent = local;
+      if ("local" in time.dataset) time.textContent = local.slice(...time.dataset.local.split(","));
       time.title = "local" in time.dataset ? utc : `${local} here, ${utc}`;
     }
     for (const shy of all("[data-copy], [data-close], [data-all], [data-pause]", root)) shy.hidden = false;

@@ -13,7 +13,7 @@ pub use forms::{
     selected_count, text_input,
 };
 pub use numbers::{
-    ago, bytes, clock, counted, duration, grouped, micros, moment, number, share, span,
+    ago, bytes, clock, clock_time, counted, duration, grouped, micros, moment, number, share, span,
 };
 pub use pieces::{
     Tone, alert, badge, card, commands, copy, empty, facts, figure, job_href, job_link, lead,
