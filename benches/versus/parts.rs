@@ -195,6 +195,7 @@ fn beside_the_disk(report: &mut Report, delayd: Punctual) -> Asked {
     let server = System::Delayd.start(Sync::Always);
     delayd.run(&server);
     let bytes = server.client().info("journal_written_bytes");
+    drop(server);
     let raw = median((0..rounds()).map(|_| raw_p999_ms(bytes, delayd.seconds)).collect());
     let work = format!("the disk alone, the same {} MB", bytes / 1_000_000);
     report.alone(work, "ms p99.9", raw, Asked::Nothing);

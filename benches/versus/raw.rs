@@ -1,5 +1,5 @@
-//! What the disk alone needs: as many bytes as a run has written, evenly over its time, each synced as soon as the sync
-//! before it is over. So bytes that come due during a sync wait for it, as facts do under `appendfsync always`.
+//! Measures the disk alone: writes as many bytes as a run has written, evenly over its time, each synced as soon as the
+//! sync before it is over. So bytes that come due during a sync wait for it, as facts do under `appendfsync always`.
 
 use crate::support::place;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Lateness of the bytes of each ms, from its begin to the end of their sync; p99.9, ms. The file has its size before, as
+/// Lateness of the bytes of each ms, from its end to the end of their sync; p99.9, ms. The file has its size before, as
 /// a segment of the journal has.
 pub fn raw_p999_ms(bytes: u64, seconds: u64) -> f64 {
     let (_, folder) = place();

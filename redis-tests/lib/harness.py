@@ -232,7 +232,7 @@ def free_port():
         try:
             name.bind(f"\0delayd-test-port-{port}")
             with socket.socket() as probe:
-                # A process that is being started has a copy of it for a moment: that must keep nobody from listening.
+                # A forked child holds a copy until it calls exec; without this the server could find the port taken.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(("127.0.0.1", port))
         except OSError:

@@ -304,6 +304,13 @@ fn pages_are_compressed_for_browsers_that_say_they_take_it() {
         assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>"), "{path}");
         assert!(zipped.bytes.len() * 2 < text.len() || text.len() < 1_000, "{path}");
     }
+    let cookie = ("Cookie", visitor.cookie.as_str());
+    let head = console.send("HEAD", "/queues", &[cookie, ("Accept-Encoding", "GZIP")], b"");
+    assert_eq!((head.header("content-encoding"), head.bytes.len()), ("gzip", 0));
+    // Of a page that shows what another site asked for nobody learns the length.
+    let asked_for = [cookie, ("Accept-Encoding", "gzip"), ("Sec-Fetch-Site", "same-site")];
+    let plain = console.send("GET", "/queues?match=x", &asked_for, b"");
+    assert_eq!((plain.header("content-encoding"), plain.status), ("", 200));
     let headers = [("Accept-Encoding", "gzip"), ("Content-Type", "application/json")];
     let answer = console.send("POST", "/api/v1/command", &headers, b"[\"PING\"]");
     assert_eq!((answer.header("content-encoding"), answer.status), ("", 200), "{}", answer.text());

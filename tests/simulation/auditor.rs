@@ -110,7 +110,7 @@ pub struct Check<'c> {
     /// When the first job was added whose place the new one takes, if that counts.
     pub since: Option<u64>,
     /// Priority, group and place of one that was ready.
-    pub was_ready: Option<i64>,
+    pub was_ready: Option<(i64, u64)>,
     /// The job whose place another one must take now, and whether that is as before a sweep.
     pub succeeding: Option<(QueueKey, Kept, bool)>,
     /// What must be set, and which pauses there must be.

@@ -125,7 +125,7 @@ impl<'c> Check<'c> {
                 let old = self.model().job(job_key, id).cloned();
                 self.since = old.as_ref().filter(|_| max.is_some()).and_then(waits_since);
                 let ready = old.as_ref().filter(|job| job.state == JobState::Ready);
-                self.was_ready = ready.map(|job| job.place);
+                self.was_ready = ready.map(|job| (job.place, job.due));
                 let old = old.map(|job| job.state);
                 let follows = add.taken == Taken::Latest && old == Some(JobState::Leased);
                 let grows = add.id.is_none() || old.is_none_or(|state| state == JobState::Dead);

@@ -40,8 +40,8 @@ impl Check<'_> {
         wanted
     }
 
-    /// The place that a job with MAXDELAY keeps of the one that it replaces: that was ready, and it is due.
-    pub fn place_kept(&self, add: &Add<'static>) -> Option<i64> {
+    /// The place and the due time that a job with MAXDELAY keeps of the one that it replaces: that was ready, and it is due.
+    pub fn place_kept(&self, add: &Add<'static>) -> Option<(i64, u64)> {
         self.since.and(self.was_ready).filter(|_| self.due_of_add(add) <= self.now().0)
     }
 

@@ -40,8 +40,8 @@ pub fn free_pair(beyond: u16) -> (u16, u16) {
 fn hold(port: u16) -> bool {
     static HELD: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
     let Ok(held) = TcpListener::bind(("127.0.0.2", port)) else { return false };
-    // Another program may have it. What asks must not listen: a process that is being started has a copy of it until it is
-    // executed, which on a busy machine is after the server has found the port taken.
+    // Another program may have it. What asks must not listen: a forked child holds a copy of this socket until it calls
+    // exec, and the server would find the port taken.
     let asks = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     asks.set_reuse_address(true).unwrap();
     let is_free = asks.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()).is_ok();

@@ -21,7 +21,7 @@ pub fn router(site: Arc<Site>) -> Router {
 }
 
 async fn answer(Given(site): Given<Arc<Site>>, request: Request) -> Response {
-    let zips = takes_gzip(request.headers());
+    let zips = takes_gzip(request.headers()) && guard::is_of_this_site(request.headers());
     let mut response = match request.extensions().get::<Ends>().copied() {
         Some(ends) => {
             let ends = site.options.proxies.ends(ends, request.headers());

@@ -74,6 +74,11 @@ pub fn is_of_another_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
 }
 
+/// Whether no other site, port or domain made the browser ask, as far as it says.
+pub fn is_of_this_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none")
+}
+
 /// Adds what keeps a page to itself.
 pub fn protect(headers: &mut HeaderMap) {
     let said = [

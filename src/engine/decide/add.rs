@@ -127,7 +127,7 @@ impl Step<'_, '_> {
         Ok((due.min(latest), added))
     }
 
-    /// Whether a change with MAXDELAY takes the place of the job that waits: that one is ready, and the change is due. If
+    /// Whether a change with MAXDELAY takes the place of the job that waits: if that job is ready and the change is due. If
     /// each change went to the end of the line, one that came more often than the line moves would never be seen.
     fn keeps_place(&self, old: JobIndex, due: Millis) -> bool {
         self.store.jobs().get(old).stage == JobStage::Ready && due <= self.now.floor()

@@ -260,7 +260,8 @@ impl Pauses {
     }
 }
 
-/// A value that former versions did not know. It may be absent, and then adds nothing to a digest: a node whose version does not know it computes the same.
+/// A value that former versions did not know. It may be absent, and then adds nothing to a digest: a node whose version
+/// does not know it computes the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Later<T>(pub Option<T>);
 

@@ -23,7 +23,7 @@ pub fn push(events: &mut Events, store: &Store, fact: &Fact<'_>, at: Located) {
                     &written[..]
                 }
             };
-            // One whose place it takes.
+            // The job that it replaces in place.
             if at.index.is_some() {
                 push_of(Event::Deleted, queue, id);
             }

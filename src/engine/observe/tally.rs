@@ -58,7 +58,7 @@ impl Tally {
         match fact {
             Fact::Added { .. } => {
                 self.totals.added += 1;
-                // One whose place it takes.
+                // The job that it replaces in place.
                 self.totals.deleted += u64::from(at.index.is_some());
             }
             Fact::Occurred { .. } => {

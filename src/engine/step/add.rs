@@ -17,7 +17,7 @@ use crate::time::Millis;
 pub enum Arrival {
     /// Ready at once, at this end.
     Ready(Side),
-    /// Ready at the place of a ready job with the same id, which is gone by it.
+    /// Ready at the place of a ready job with the same id, which it removes.
     InPlaceOf(JobIndex),
     /// Delayed until then.
     Delayed(Millis),
@@ -43,12 +43,15 @@ impl Step<'_, '_> {
     ) -> JobIndex {
         let (due, ready, side, old) = match arrival {
             Arrival::Ready(side) => (self.now.floor(), true, side, None),
-            // Its TTL begins now: counted from when the first change was due it might be over.
-            Arrival::InPlaceOf(old) => (self.now.floor(), true, Side::Right, Some(old)),
+            Arrival::InPlaceOf(old) => (self.store.due(old), true, Side::Right, Some(old)),
             Arrival::Delayed(due) => (due, false, Side::Right, None),
         };
         let place = old.map(|old| self.store.jobs().get(old).order);
         let (policy, priority) = self.terms(queue, add);
+        // Who is looked at for the age of the oldest ready job stands before others that are due later: so the due time
+        // stays with the place, except that a TTL begins with the job that has it. It could already be over.
+        let begins = old.is_some() && self.store.policies().get(policy).ttl_ms > 0;
+        let due = if begins { self.now.floor() } else { due };
         let id = match add.id {
             Some(id) => FactId::Given(id),
             None => FactId::Made(self.free_number(queue)),

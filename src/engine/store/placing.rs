@@ -109,7 +109,7 @@ impl Store {
         self.count(queue, JobStage::Ready, index, 1);
     }
 
-    /// Puts a new job at the place of a ready one with its id, which is gone by it. In its group it comes before the other
+    /// Puts a new job at the place of a ready one with its id, which it removes. In its group it comes before the other one
     /// leaves: a group that had no ready job meanwhile would come to the end of its rota.
     pub(super) fn take_place(
         &mut self,

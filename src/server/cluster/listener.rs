@@ -76,6 +76,7 @@ impl PeerListener {
         late.into_iter().for_each(|token| self.end(cx, token, ConnectionTrouble::Late));
     }
 
+    /// Whether the node has a control connection to this one.
     fn has_control(&self, node: u64) -> bool {
         let mut known = self.callers.values().filter_map(|caller| caller.known.as_ref());
         known.any(|known| known.node == node && known.lane == Lane::Control)
@@ -84,7 +85,7 @@ impl PeerListener {
     /// Ends a connection over which something came that no peer says.
     pub fn end(&mut self, cx: &mut Context, token: u64, trouble: ConnectionTrouble) {
         let Some(caller) = self.callers.remove(&token) else { return };
-        // A data connection is accepted after the control connection has ended, if it was on its way when the node went.
+        // A data connection is accepted after the control connection has ended, if it was being opened when the node went.
         if let Some(Known { node, lane, .. }) = caller.known
             && !matches!(trouble, ConnectionTrouble::Replaced(_))
             && (lane == Lane::Control || !self.has_control(node))

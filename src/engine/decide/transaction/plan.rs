@@ -266,25 +266,29 @@ impl<'e, 'r> Plan<'e, 'r> {
         if let Some(id) = add.id {
             let only = account.only();
             let old = only.and_then(|queue| store.locate(queue.number, id).index);
-            let state = old.and_then(|index| store.jobs().get(index).stage.state());
+            let stage = old.map(|index| store.jobs().get(index).stage);
+            let group = old.map(|index| store.jobs().content(index).group_name());
             if old.is_some() && !account.touched {
                 if matches!(add.taken, Taken::Keep | Taken::Refuse) {
                     return Ok(());
                 }
+                let state = stage.and_then(JobStage::state);
                 growth = u64::from(state.is_none_or(|state| state == JobState::Dead));
-                let group = old.map(|index| store.jobs().content(index).group_name());
-                in_place = growth == 0 && group == Some(add.group);
-                let is_leased =
-                    old.is_some_and(|index| store.jobs().get(index).stage == JobStage::Leased);
-                follows = add.taken == Taken::Latest && is_leased;
             }
+            // A leased job is leased until a command names it or clears the queue.
+            let is_named = old.is_some_and(|index| account.named.contains(&index));
+            if stage == Some(JobStage::Leased) && !is_named && !account.cleared {
+                follows = add.taken == Taken::Latest;
+                growth = if follows { 0 } else { growth };
+            }
+            in_place = growth == 0 && group == Some(add.group);
             account.named.extend(old);
         } else {
             account.jobs_min += 1;
         }
         self.check_limits(name, growth)?;
         if let Some(group) = add.group.filter(|_| !in_place) {
-            // What follows is not refused. It may come later in this transaction, and counts then.
+            // What follows is not refused. It may take over later in this transaction: it is counted for that.
             if !follows {
                 self.check_group(name, group)?;
             }
@@ -438,8 +442,7 @@ impl<'e, 'r> Plan<'e, 'r> {
             let Some(queue) = account.only() else { continue };
             let Some(index) = store.locate(queue.number, id).index else { continue };
             if token.is_some() && store.successor(index).is_some() {
-                account.named.insert(index);
-                follow.push((id, index));
+                follow.push((id, account.named.insert(index).then_some(index)));
                 continue;
             }
             let token_is = |token| store.jobs().history(index).is_some_and(|of| of.token == token);
@@ -456,7 +459,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         for (id, index) in follow {
             let bytes = self.size_of(name, id);
             self.account(name).bring(bytes);
-            self.follow(name, index);
+            index.into_iter().for_each(|index| self.follow(name, index));
         }
         self.answer(1 + count, 0);
     }
@@ -466,17 +469,19 @@ impl<'e, 'r> Plan<'e, 'r> {
         let (bytes, store) = (self.size_of(name, id), self.store);
         let account = self.account(name);
         let index = account.only().and_then(|queue| store.locate(queue.number, id).index);
-        account.named.extend(index);
+        let first = index.filter(|index| account.named.insert(*index));
         account.lose(1, 0);
         account.bring(bytes);
-        if let Some(index) = index {
-            self.follow(name, index);
-        }
+        first.into_iter().for_each(|index| self.follow(name, index));
     }
 
-    /// What follows a leased job may come.
+    /// What follows a leased job may come, and to another group.
     fn follow(&mut self, name: QueueName<'r>, index: JobIndex) {
-        if let Some(group) = self.store.successor(index).and_then(|next| next.group.as_deref()) {
+        let store = self.store;
+        let next = store.successor(index).and_then(|next| next.group.as_deref());
+        if let Some(group) = next
+            && store.jobs().content(index).group_name() != Some(group)
+        {
             self.account(name).join(group);
         }
     }
