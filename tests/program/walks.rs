@@ -76,7 +76,7 @@ fn walks_go_on_after_a_kill_and_a_stop() {
     let mut random = SmallRng::seed_from_u64(seed());
     let folder = Folder::new("walks");
     let mut program = Program::start(&folder.0, &[]);
-    let mut wire = program.connect();
+    let mut wire = program.connect_loaded();
     let mut lines: Vec<String> =
         all("job:", JOBS).iter().map(|id| format!("DELAY.ADD q 1d x ID {id}")).collect();
     lines.extend(all("n", QUEUES).iter().map(|name| format!("DELAY.ADD {name} 1d x ID one")));

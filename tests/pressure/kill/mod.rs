@@ -242,7 +242,7 @@ fn bound_leases_count_after_a_kill_and_not_after_an_orderly_stop() {
     let folder = Folder::new("bound");
     let reserve = "DELAY.RESERVE 1 1 q LEASE 1h BOUND";
     let mut program = Program::start(&folder.0, &[]);
-    program.connect().ask("DELAY.ADD q 0 body ID a BACKOFF 1ms");
+    program.connect_loaded().ask("DELAY.ADD q 0 body ID a BACKOFF 1ms");
     let mut tokens = Vec::new();
     for (orderly, attempt) in [(true, 1), (false, 1), (true, 2), (true, 2), (false, 2), (false, 3)]
     {
