@@ -189,9 +189,7 @@ fn counted(count: u64, unit: &str) -> String {
 
 fn label_of(labels: &[String], times: Option<(u64, u64)>, at: usize) -> Markup {
     match times {
-        Some((first, span_ms)) => {
-            super::parts::clock_time(first + at as u64 * span_ms, span_ms, text_of(labels, at))
-        }
+        Some((first, span_ms)) => super::parts::clock_time(first + at as u64 * span_ms, span_ms),
         None => html! { (text_of(labels, at)) },
     }
 }

@@ -56,8 +56,7 @@ impl Step<'_, '_> {
             }
         }
         let (due, added) = self.put_off(add, at.index, due)?;
-        let in_place =
-            added.is_some() && at.index.is_some_and(|index| self.keeps_place(index, due));
+        let in_place = added.and(at.index).filter(|index| self.keeps_place(*index, due));
         if add.taken == Taken::Latest
             && let Some((queue, at, index)) = old
             && self.store.jobs().get(index).stage == JobStage::Leased
@@ -77,7 +76,7 @@ impl Step<'_, '_> {
         if let Some(name) = new_group {
             self.live.check_room_for(self.store, group_bytes(name))?;
         }
-        if let (Some((queue, at, _)), Some(id), false) = (old, add.id, in_place) {
+        if let (Some((queue, at, _)), Some(id), None) = (old, add.id, in_place) {
             self.commit(&Fact::Deleted { queue, id }, at);
             self.note_place_free(queue);
         }
@@ -86,10 +85,10 @@ impl Step<'_, '_> {
             None => self.bind_queue(add.queue),
         };
         let enters = self.store.queue(queue).due_enters();
-        let arrival = match at.index {
-            Some(old) if in_place => Arrival::InPlaceOf(old),
-            _ if self.ready_at_once(queue, due) => Arrival::Ready(enters),
-            _ => Arrival::Delayed(due.max(self.now.floor())),
+        let arrival = match in_place {
+            Some(old) => Arrival::InPlaceOf(old),
+            None if self.ready_at_once(queue, due) => Arrival::Ready(enters),
+            None => Arrival::Delayed(due.max(self.now.floor())),
         };
         Ok(Some(self.add_job(add, at.hash, queue, arrival, added)))
     }

@@ -41,17 +41,19 @@ impl Step<'_, '_> {
         arrival: Arrival,
         added: Option<Millis>,
     ) -> JobIndex {
+        let (policy, priority) = self.terms(queue, add);
         let (due, ready, side, old) = match arrival {
             Arrival::Ready(side) => (self.now.floor(), true, side, None),
-            Arrival::InPlaceOf(old) => (self.store.due(old), true, Side::Right, Some(old)),
+            // The age of the oldest ready job is read at the front, so jobs behind it must be due later: the due time
+            // stays with the place. But a TTL begins with its job; counted from the old due time it could be over.
+            Arrival::InPlaceOf(old) => {
+                let has_ttl = self.store.policies().get(policy).ttl_ms > 0;
+                let due = if has_ttl { self.now.floor() } else { self.store.due(old) };
+                (due, true, Side::Right, Some(old))
+            }
             Arrival::Delayed(due) => (due, false, Side::Right, None),
         };
         let place = old.map(|old| self.store.jobs().get(old).order);
-        let (policy, priority) = self.terms(queue, add);
-        // Who is looked at for the age of the oldest ready job stands before others that are due later: so the due time
-        // stays with the place, except that a TTL begins with the job that has it. It could already be over.
-        let begins = old.is_some() && self.store.policies().get(policy).ttl_ms > 0;
-        let due = if begins { self.now.floor() } else { due };
         let id = match add.id {
             Some(id) => FactId::Given(id),
             None => FactId::Made(self.free_number(queue)),

@@ -108,7 +108,7 @@ pub struct Redriven {
     /// The due time of IN, as of the receipt of the command.
     pub due: Millis,
     pub moved: u64,
-    /// With GROUP: the last dead job that was passed over because it is of another group, and its number in the order of
+    /// With GROUP: the last dead job that was passed over because its group is another one, and its place in the order of
     /// deaths. The next turn goes on behind it.
     pub passed: Option<(JobIndex, i64)>,
 }

@@ -3,7 +3,7 @@
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::Side;
 use crate::engine::store::Store;
-use crate::engine::store::jobs::{Content, History, Job, JobIndex, JobStage, Jobs};
+use crate::engine::store::jobs::{Content, History, Job, JobIndex, JobStage};
 use crate::engine::store::memory::Footprint;
 use crate::engine::store::queues::place_of;
 use crate::ids::QueueNo;
@@ -119,17 +119,11 @@ impl Store {
         due: Millis,
         at: Millis,
     ) {
-        let lane = |jobs: &Jobs, index| (jobs.group(index), jobs.get(index).priority);
-        let place = self.jobs.get(old).order;
-        self.jobs.get_mut(index).order = place;
+        self.jobs.get_mut(index).order = self.jobs.get(old).order;
         self.timers.set_due(index, due);
-        if lane(&self.jobs, index) == lane(&self.jobs, old) {
-            let due_old = self.due(old);
-            let (queue_ref, jobs, timers, chunks) = self.parts(queue);
-            if timers.is_armed(old) {
-                queue_ref.wheel(JobStage::Ready).cancel(timers, old);
-            }
-            timers.set_due(old, due_old);
+        if self.lane_of(queue, index) == self.lane_of(queue, old) {
+            self.disarm(queue, old);
+            let (queue_ref, jobs, _, chunks) = self.parts(queue);
             let spot = std::mem::take(&mut jobs.get_mut(old).spot);
             let job = jobs.get_mut(index);
             (job.stage, job.spot) = (JobStage::Ready, spot);
@@ -191,17 +185,10 @@ impl Store {
     /// Takes a job out of its place; it keeps its number and its id.
     pub(super) fn detach(&mut self, queue: QueueNo, index: JobIndex) {
         let stage = self.jobs.get(index).stage;
-        // A ready job that was armed has its due time in what is armed: keep it.
-        let due = self.due(index);
-        let (queue_ref, jobs, timers, chunks) = self.parts(queue);
-        if timers.is_armed(index) {
-            queue_ref.wheel(stage).cancel(timers, index);
-        }
+        self.disarm(queue, index);
+        let (queue_ref, jobs, _, chunks) = self.parts(queue);
         match stage {
-            JobStage::Ready => {
-                queue_ref.ready.remove(jobs, chunks, index);
-                timers.set_due(index, due);
-            }
+            JobStage::Ready => queue_ref.ready.remove(jobs, chunks, index),
             JobStage::Dead => {
                 let spot = std::mem::take(&mut jobs.get_mut(index).spot);
                 let place = crate::wheel::list::Place::from_number(spot)
@@ -219,6 +206,19 @@ impl Store {
             _ => {}
         }
         self.count(queue, stage, index, -1);
+    }
+
+    /// Takes a job's timer out of the wheel of its stage. A ready job that was armed has its due time in what is armed: it
+    /// is kept.
+    fn disarm(&mut self, queue: QueueNo, index: JobIndex) {
+        let (stage, due) = (self.jobs.get(index).stage, self.due(index));
+        let (queue_ref, _, timers, _) = self.parts(queue);
+        if timers.is_armed(index) {
+            queue_ref.wheel(stage).cancel(timers, index);
+        }
+        if stage == JobStage::Ready {
+            timers.set_due(index, due);
+        }
     }
 
     /// The same for a job that is not needed any more.

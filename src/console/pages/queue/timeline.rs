@@ -116,9 +116,8 @@ fn bars(
             + window.after_ms / window.span_ms * window.span_ms
             + at as u64 * window.span_ms
     };
-    let labels: Vec<String> = (0..values.len())
-        .map(|at| format!("{} UTC", parts::clock(begin(at), window.span_ms)))
-        .collect();
+    let labels: Vec<String> =
+        (0..values.len()).map(|at| parts::clock(begin(at), window.span_ms)).collect();
     let hrefs: Vec<String> =
         (0..values.len()).map(|at| zoomed(frame, about, begin(at), window.span_ms)).collect();
     let second = window.cut(&occurrences);
@@ -134,7 +133,7 @@ fn bars(
         (chart::bars(values, &labels, &hrefs, &options))
         p class="note" {
             (parts::counted(sum, "job", "jobs")) ", a bar " (parts::duration(window.span_ms)) ", as of "
-            (parts::clock_time(jobs.as_of_ms, 1_000, &format!("{} UTC", parts::clock(jobs.as_of_ms, 1_000))))
+            (parts::clock_time(jobs.as_of_ms, 1_000))
             ", counted in " (parts::duration(jobs.took_ms)) ". Click a bar to zoom in."
         }
     }

@@ -67,30 +67,30 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// A moment for the bar of a chart: `text` without the script, with it the viewer's time, cut out of
-/// `2027-01-31 10:14:03` as a span of `span_ms` needs it.
-pub fn clock_time(at_ms: u64, span_ms: u64, text: &str) -> Markup {
+/// As [`clock`]; with the script the viewer's time, cut out of `2027-01-31 10:14:03` as a span of `span_ms` needs it.
+pub fn clock_time(at_ms: u64, span_ms: u64) -> Markup {
     let cut = match span_ms {
         DAY.. => "0,10",
         HOUR.. => "5,16",
         MINUTE.. => "11,16",
         _ => "11",
     };
+    let text = clock(at_ms, span_ms);
     match written(at_ms) {
         None => html! { (text) },
         Some((machine, _)) => html! { time datetime=(machine) data-local=(cut) { (text) } },
     }
 }
 
-/// A moment in UTC for the bar of a chart, as exact as a span of `span_ms` needs it: `10:14:03`, `10:14`, `31 Jan`.
+/// A moment in UTC for the bar of a chart, as exact as a span of `span_ms` needs it: `10:14:03 UTC`, `10:14 UTC`, `31 Jan UTC`.
 pub fn clock(at_ms: u64, span_ms: u64) -> String {
     let at = i64::try_from(at_ms).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
     let Some(at) = at else { return String::new() };
     let form = match span_ms {
-        DAY.. => "%-d %b",
-        HOUR.. => "%-d %b %H:%M",
-        MINUTE.. => "%H:%M",
-        _ => "%H:%M:%S",
+        DAY.. => "%-d %b UTC",
+        HOUR.. => "%-d %b %H:%M UTC",
+        MINUTE.. => "%H:%M UTC",
+        _ => "%H:%M:%S UTC",
     };
     at.strftime(form).to_string()
 }

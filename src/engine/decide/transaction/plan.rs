@@ -277,10 +277,9 @@ impl<'e, 'r> Plan<'e, 'r> {
             }
             // A leased job is leased until a command names it or clears the queue.
             let is_named = old.is_some_and(|index| account.named.contains(&index));
-            if stage == Some(JobStage::Leased) && !is_named && !account.cleared {
-                follows = add.taken == Taken::Latest;
-                growth = if follows { 0 } else { growth };
-            }
+            let is_leased = stage == Some(JobStage::Leased) && !is_named && !account.cleared;
+            follows = is_leased && add.taken == Taken::Latest;
+            growth *= u64::from(!follows);
             in_place = growth == 0 && group == Some(add.group);
             account.named.extend(old);
         } else {

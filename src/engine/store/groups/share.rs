@@ -22,7 +22,7 @@ const REVIEWED_FIRST: u32 = 256;
 const REVIEWED_IN_FRONT: u32 = 256;
 
 /// Where a job stands among the ready ones, and how many its group gives in its turn.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(in crate::engine::store) struct LaneOf {
     group: u32,
     priority: u8,

@@ -4,8 +4,8 @@
 //! Jobs that become ready get places: those that enter at the tail of their priority growing ones from 1 on, those that
 //! enter at its head falling ones from 0 on. So they are in two FIFO lists per priority: 4.6 bytes a job, O(1) at both
 //! ends and in the middle. A job that comes back from a lease has an old place; those few are in a separate tree, and
-//! the smaller place comes first. So is one that takes the place of another in another priority. Example: places 7 8 9 were leased, 10 11 are in the tail, 8 comes back, -3 was pushed
-//! to the head: the order is -3 8 10 11.
+//! the smaller place comes first; a job that replaces one of another priority or group is there, too. Example: places
+//! 7 8 9 were leased, 10 11 are in the tail, 8 comes back, -3 was pushed to the head: the order is -3 8 10 11.
 
 pub(in crate::engine) mod lane;
 mod line;

@@ -1,6 +1,8 @@
 //! Other callers at the peers' port.
 
-use super::site::{Hand, Seen, Site, append, claims, ends, frame, greeting, heartbeat, name};
+use super::site::{
+    Hand, Lines, Seen, Site, append, claims, ends, frame, greeting, heartbeat, name,
+};
 use crate::cluster::members::claims::{ClusterId, Holds};
 use crate::cluster::peer::frame::{FrameKind, HEADER_BYTES, Lane, encode};
 use crate::cluster::peer::hello::{Called, Handshake, Secret};
@@ -20,18 +22,19 @@ fn n1() -> Site {
     site
 }
 
+/// How often it was warned of that, once it was.
 fn warned(site: &Site, text: &str) -> usize {
-    let began = Instant::now();
-    while site.log().warnings(text).is_empty() {
-        assert!(began.elapsed() < limit(), "{text:?} is missing in {}", site.log().text());
-        std::thread::yield_now();
-    }
+    await_log(site, text, |log| !log.warnings(text).is_empty());
     site.log().warnings(text).len()
 }
 
 fn logged(site: &Site, text: &str) {
+    await_log(site, text, |log| log.text().contains(text));
+}
+
+fn await_log(site: &Site, text: &str, is_there: impl Fn(&Lines) -> bool) {
     let began = Instant::now();
-    while !site.log().text().contains(text) {
+    while !is_there(site.log()) {
         assert!(began.elapsed() < limit(), "{text:?} is missing in {}", site.log().text());
         std::thread::yield_now();
     }
