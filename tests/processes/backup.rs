@@ -333,9 +333,9 @@ fn a_backup_comes_over_tls() {
     let [tls, other] = [port, plain].map(|port| port.to_string());
     let options = ["--tls-port", &tls, "--tls-cert-file", cert, "--tls-key-file", key];
     let more = ["--tls-auth-clients", "no", "--port", &other];
-    let _program = Program::start(&scratch.0, &[&options[..], &more].concat());
-    let mut wire = Wire::connect(SocketAddr::from(([127, 0, 0, 1], plain))).unwrap();
-    fill(&mut wire, 0, 60);
+    let program = Program::start(&scratch.0, &[&options[..], &more].concat());
+    assert_eq!(program.address.port(), plain);
+    fill(&mut program.connect_loaded(), 0, 60);
     let dir = scratch.0.join("backup");
     let say = |more: &[&str]| {
         backup(SocketAddr::from(([127, 0, 0, 1], port)), &dir).args(more).output().unwrap()
