@@ -57,7 +57,7 @@ fn a_start_ahead_of_the_wall_clock_says_so_and_timeouts_last_as_long_as_they_say
     let folder = Folder::new("clock");
     written(&folder, HOUR_MS);
     let program = Program::start(&folder.0, &[]);
-    let mut client = program.connect_loaded();
+    let mut client = program.connect();
     let ahead_us = client.number("clock_ahead_us");
     assert!((3_500_000_000..3_600_000_000).contains(&ahead_us), "{ahead_us}");
     // The engine's clock runs at half speed meanwhile.
@@ -84,7 +84,7 @@ fn a_start_far_behind_the_wall_clock_goes_on_at_once_and_says_so() {
     desk.add(add(name(0, b"mail"), b"overdue", HOUR_MS));
     drop(desk);
     let program = Program::start(&folder.0, &[]);
-    let mut client = program.connect_loaded();
+    let mut client = program.connect();
     assert_eq!(client.ask("DELAY.POP mail 0").array().unwrap()[1].text(), "overdue");
     assert!(program.stop().contains("by more than max-clock-jump, and is trusted"));
 }
@@ -114,7 +114,7 @@ fn the_clock_of_a_journal_is_shown_and_lowered() {
     assert!(code == 0 && text.contains("it is not ahead; nothing was changed"), "{text}");
 
     let program = Program::start(&folder.0, &[]);
-    let mut client = program.connect_loaded();
+    let mut client = program.connect();
     assert_eq!(client.number("clock_ahead_us"), 0);
     let map = |client: &mut crate::support::program::Wire, id: &str, field: &str| {
         let all = client.ask(&format!("DELAY.GET mail {id}"));

@@ -62,7 +62,7 @@ impl Run {
 
     fn start(&mut self) {
         let program = self.disk.start(&self.options);
-        self.wire = Some(program.connect_loaded());
+        self.wire = Some(program.connect());
         self.program = Some(program);
     }
 

@@ -56,7 +56,7 @@ fn stays_within_its_bound(policy: &str, jobs: usize, churned: usize) {
     let size = SEGMENT.to_string();
     let options = ["--appendfsync", policy, "--journal-segment-size", &size];
     let program = Program::start(&folder.0, &options);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     // Nothing is there yet, and nothing more than two segments.
     churn(&mut wire, "first", 1);
     let start = disk_bytes(&folder.journal());
@@ -127,7 +127,7 @@ fn room_comes_back_when_jobs_are_removed() {
     let size = SEGMENT.to_string();
     let options = ["--appendfsync", "everysec", "--journal-segment-size", &size];
     let program = Program::start(&folder.0, &options);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     let body = "x".repeat(10_000);
     for _ in 0..1_000 {
         wire.push_line(&format!("DELAY.ADD old 365d {body}"));

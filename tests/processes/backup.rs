@@ -173,7 +173,7 @@ fn a_backup_that_is_killed_goes_on_where_it_was() {
     let scratch = Folder::new("backup-killed");
     let options = ["--cluster-sync-rate", "1mb"];
     let program = Program::start(&scratch.0, &options);
-    fill(&mut program.connect_loaded(), 0, 300);
+    fill(&mut program.connect(), 0, 300);
     let dir = scratch.0.join("backup");
     let mut parts = Vec::new();
     for kill in 0..4 {
@@ -214,7 +214,7 @@ fn a_backup_goes_on_after_a_restart_of_the_server() {
     let port = free_port().to_string();
     let options = ["--cluster-sync-rate", "1mb", "--port", &port];
     let program = Program::start(&scratch.0, &options);
-    fill(&mut program.connect_loaded(), 0, 200);
+    fill(&mut program.connect(), 0, 200);
     let dir = scratch.0.join("backup");
     let running = backup(program.address, &dir).spawn().unwrap();
     wait_until("a part has come", || (part(&dir) > 300_000).then_some(()));
@@ -222,7 +222,7 @@ fn a_backup_goes_on_after_a_restart_of_the_server() {
     let broken = running.wait_with_output().unwrap();
     is_refused(&broken, 1, "the received data is kept");
     let program = Program::start(&scratch.0, &options);
-    program.connect_loaded();
+    program.connect();
     let done = is_good(&backup(program.address, &dir).output().unwrap());
     assert!(done.contains("continues after") && done.contains("200 delayed"), "{done}");
 }
@@ -231,7 +231,7 @@ fn a_backup_goes_on_after_a_restart_of_the_server() {
 fn one_backup_at_a_time_and_what_it_reads_is_told_of() {
     let scratch = Folder::new("backup-one");
     let program = Program::start(&scratch.0, &["--cluster-sync-rate", "1mb"]);
-    fill(&mut program.connect_loaded(), 0, 100);
+    fill(&mut program.connect(), 0, 100);
     let (mut one, mut other) = (program.connect(), program.connect());
     let ready = wait_until("its base is written", || {
         let reply = one.ask("DELAY.BACKUP BEGIN");
@@ -272,7 +272,7 @@ fn a_full_disk_makes_no_backup_and_costs_nothing() {
     let Some(disk) = Shim::build() else { return };
     let scratch = Folder::new("backup-full");
     let program = disk.start(&scratch.0, &[]);
-    fill(&mut program.connect_loaded(), 0, 50);
+    fill(&mut program.connect(), 0, 50);
     let dir = scratch.0.join("backup");
     disk.set("full");
     let refused = backup(program.address, &dir).output().unwrap();
@@ -335,7 +335,7 @@ fn a_backup_comes_over_tls() {
     let more = ["--tls-auth-clients", "no", "--port", &other];
     let program = Program::start(&scratch.0, &[&options[..], &more].concat());
     assert_eq!(program.address.port(), plain);
-    fill(&mut program.connect_loaded(), 0, 60);
+    fill(&mut program.connect(), 0, 60);
     let dir = scratch.0.join("backup");
     let say = |more: &[&str]| {
         backup(SocketAddr::from(([127, 0, 0, 1], port)), &dir).args(more).output().unwrap()
@@ -352,7 +352,7 @@ fn a_backup_comes_over_tls() {
 fn a_backup_is_restored_into_one_server_and_into_three() {
     let scratch = Folder::new("backup-restored");
     let program = Program::start(&scratch.0, &[]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     fill(&mut wire, 0, 20);
     wire.ask("DELAY.ADD q 0 body ID leased");
     wire.ask("DELAY.SCHEDULE SET s nightly EVERY 1d BODY x");
@@ -374,7 +374,7 @@ fn a_backup_is_restored_into_one_server_and_into_three() {
     let later = later.array().unwrap()[0].array().unwrap()[3].text().to_owned();
     program.stop();
     let restored = Program::start(&alone, &[]);
-    has_all(&mut restored.connect_loaded(), [&token, &later]);
+    has_all(&mut restored.connect(), [&token, &later]);
     restored.stop();
     let mut nodes = Nodes::new("backup-three", 3);
     let list = nodes.list(&[0, 1, 2]);
@@ -403,7 +403,7 @@ fn has_all(wire: &mut Wire, tokens: [&str; 2]) {
 fn a_damaged_backup_is_refused_with_file_and_offset_and_nothing_is_written() {
     let scratch = Folder::new("backup-damaged");
     let program = Program::start(&scratch.0, &[]);
-    fill(&mut program.connect_loaded(), 0, 20);
+    fill(&mut program.connect(), 0, 20);
     let dir = scratch.0.join("backup");
     is_good(&backup(program.address, &dir).output().unwrap());
     let entries = std::fs::read_dir(&dir).unwrap().flatten();

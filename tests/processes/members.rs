@@ -9,7 +9,7 @@ fn a_server_alone_becomes_three_then_five_and_loses_its_first_node() {
     let mut nodes = Nodes::new("members", 5);
     std::fs::create_dir_all(nodes.path(0)).unwrap();
     let alone = Program::start(&nodes.path(0), &["--port", &nodes.clients[0].to_string()]);
-    let mut wire = alone.connect_loaded();
+    let mut wire = alone.connect();
     for at in 0..200 {
         let added = wire.ask(&format!("DELAY.ADD q 1h job-{at} ID j{at}"));
         assert!(matches!(added, Reply::Bulk(_)), "{added:?}");

@@ -138,7 +138,7 @@ fn the_journal_of_a_single_node_stays_its_own() {
     let mut trio = Trio::prepare("single", &[]);
     std::fs::create_dir_all(trio.path(2)).unwrap();
     let alone = Program::start(&trio.path(2), &[]);
-    alone.connect_loaded().ask("DELAY.ADD own 1h x ID a");
+    alone.connect().ask("DELAY.ADD own 1h x ID a");
     alone.stop();
     (0..NODES).for_each(|node| trio.begin(node));
     let log = trio.ended(2);
@@ -148,7 +148,7 @@ fn the_journal_of_a_single_node_stays_its_own() {
     );
     trio.refuses(0, "LOADING the cluster is forming: n3 is missing");
     let alone = Program::start(&trio.path(2), &[]);
-    assert_eq!(alone.connect_loaded().ask("DELAY.LEN own"), Reply::Number(1));
+    assert_eq!(alone.connect().ask("DELAY.LEN own"), Reply::Number(1));
     alone.stop();
     std::fs::remove_dir_all(trio.path(2)).unwrap();
     trio.begin(2);

@@ -103,7 +103,8 @@ fn a_lost_majority_is_told_and_the_command_that_is_named_helps() {
     options.extend(["--cluster-port", &peer, "--port", &port]);
     let alone = Program::start(&trio.path(leader), &options);
     wait_until("it leads alone, with the job", || {
-        (alone.connect().try_ask("DELAY.LEN q").ok()? == Reply::Number(1)).then_some(())
+        (Wire::connect(alone.address).ok()?.try_ask("DELAY.LEN q").ok()? == Reply::Number(1))
+            .then_some(())
     });
     alone.stop();
 }

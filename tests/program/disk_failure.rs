@@ -35,7 +35,7 @@ fn a_failure_stops_the_journal(what: &str, tries: &str) {
     let Some(shim) = Shim::build() else { return };
     let folder = Folder::new("failure");
     let program = shim.start(&folder.0, &OPTIONS);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     let mut safe = add_many(&mut wire, "1h", 300);
     assert_eq!(safe.len(), 300);
     safe.extend(add_many(&mut wire, "0", 10));
@@ -88,7 +88,7 @@ fn a_failure_stops_the_journal(what: &str, tries: &str) {
     program.kill();
 
     let program = Program::start(&folder.0, &OPTIONS);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     for id in &safe {
         assert!(wire.ask(&format!("DELAY.GET q {id}")).array().is_some(), "{id} is lost");
     }
@@ -112,7 +112,7 @@ fn stopping_a_failed_journal_is_no_success() {
     let Some(shim) = Shim::build() else { return };
     let folder = Folder::new("failure");
     let program = shim.start(&folder.0, &OPTIONS);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     add_many(&mut wire, "1h", 10);
     shim.set("sync");
     assert!(wire.ask("DELAY.ADD q 0 x").is_error("MISCONF"));
@@ -135,7 +135,7 @@ fn while_a_sync_hangs_replies_wait_and_no_job_is_handed_out() {
     let Some(shim) = Shim::build() else { return };
     let folder = Folder::new("stuck");
     let program = shim.start(&folder.0, &OPTIONS);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     assert_eq!(add_many(&mut wire, "0", 2).len(), 2);
     let (mut adder, mut reader, mut taker) =
         (program.connect(), program.connect(), program.connect());
@@ -170,7 +170,7 @@ fn under_everysec_replies_wait_once_a_second_could_be_lost() {
     let Some(shim) = Shim::build() else { return };
     let folder = Folder::new("behind");
     let program = shim.start(&folder.0, &[&OPTIONS[..], &["--appendfsync", "everysec"]].concat());
-    let (mut wire, mut adder) = (program.connect_loaded(), program.connect());
+    let (mut wire, mut adder) = (program.connect(), program.connect());
     shim.set("stuck");
     // Nobody waits for the disk at first.
     assert_eq!(add_many(&mut wire, "1h", 100).len(), 100);
@@ -193,7 +193,7 @@ fn short_writes_are_gone_on_with() {
     let folder = Folder::new("short");
     shim.set("short");
     let program = shim.start(&folder.0, &OPTIONS);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     let mut ids = Vec::new();
     for _ in 0..20 {
         ids.extend(add_many(&mut wire, "1h", 100));
@@ -205,7 +205,7 @@ fn short_writes_are_gone_on_with() {
     drop(wire);
     program.kill();
     let program = Program::start(&folder.0, &OPTIONS);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     assert_eq!(ids.len(), 2_100);
     assert_eq!(wire.ask("DELAY.LEN q"), Reply::Number(2_100));
     for id in ids {
@@ -244,7 +244,7 @@ fn a_folder_that_cannot_be_written_is_refused_by_name() {
 fn a_second_server_on_the_same_folder_is_refused() {
     let folder = Folder::new("second");
     let program = Program::start(&folder.0, &[]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     let before = add_many(&mut wire, "1h", 10);
     let log = Program::try_start(Program::command(&folder.0, &[])).unwrap_err();
     let journal = folder.journal();
@@ -255,7 +255,7 @@ fn a_second_server_on_the_same_folder_is_refused() {
     drop(wire);
     program.kill();
     let program = Program::start(&folder.0, &[]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     assert_eq!(wire.ask("DELAY.LEN q"), Reply::Number(20));
     assert!(wire.ask(&format!("DELAY.GET q {}", before[0])).array().is_some());
     program.stop();
@@ -267,7 +267,7 @@ fn a_spare_that_cannot_be_made_for_an_error_stops_the_journal() {
     let Some(shim) = Shim::build() else { return };
     let folder = Folder::new("spare");
     let program = shim.start(&folder.0, &OPTIONS);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     assert_eq!(add_many(&mut wire, "1h", 10).len(), 10);
     shim.set("create");
     // More than segments and spares hold.
@@ -285,7 +285,7 @@ fn a_journal_folder_that_is_gone_stops_the_journal_within_seconds() {
     for replaced in [false, true] {
         let folder = Folder::new("gone");
         let program = Program::start(&folder.0, &OPTIONS);
-        let mut wire = program.connect_loaded();
+        let mut wire = program.connect();
         assert_eq!(add_many(&mut wire, "1h", 10).len(), 10);
         let (journal, other) = (folder.0.join("journal"), folder.0.join("other"));
         if replaced {
@@ -328,7 +328,7 @@ fn the_journal_is_for_its_owner_alone() {
     let folder = Folder::new("modes");
     let journal = folder.0.join("journal");
     let program = Program::start(&folder.0, &OPTIONS);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     assert_eq!(add_many(&mut wire, "1h", 10).len(), 10);
     assert!(!matches!(wire.ask("SAVE"), Reply::Error(_)));
     assert_eq!(mode(&journal), 0o700);
@@ -340,7 +340,7 @@ fn the_journal_is_for_its_owner_alone() {
     assert!(!program.stop().contains("other users can read"));
     fs::set_permissions(&journal, fs::Permissions::from_mode(0o750)).unwrap();
     let program = Program::start(&folder.0, &OPTIONS);
-    program.connect_loaded();
+    program.connect();
     assert!(program.stop().contains("other users can read"));
     assert_eq!(mode(&journal), 0o750);
 }

@@ -144,7 +144,7 @@ fn a_disk_on_which_no_file_can_be_made_is_full() {
 
 fn refuses_and_goes_on(disk: &Disk) {
     let program = disk.start();
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     for i in 0..60 {
         wire.ask(&format!("DELAY.ADD q 0 body ID ready:{i}"));
         wire.ask(&format!("DELAY.ADD churn 0 body ID churn:{i}"));
@@ -211,7 +211,7 @@ fn refuses_and_goes_on(disk: &Disk) {
     drop(wire);
     program.kill();
     let program = disk.start();
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     assert_eq!(wire.ask("DELAY.LEN q"), length);
     for id in added[10..].iter().chain([&again]).chain(&more[deleted.len()..]) {
         assert_eq!(state(&mut wire, id).as_deref(), Some("delayed"), "{id} is lost");

@@ -72,7 +72,7 @@ fn health_is_what_readyz_says() {
     let conf = folder.0.join("delayd.conf");
     std::fs::write(&conf, format!("metrics-port {port}\n")).unwrap();
     let program = Program::start(&folder.0, &["--metrics-port", &port]);
-    program.connect_loaded();
+    program.connect();
     let asked = |words: &[&str]| delayd(&[&["health"], words].concat()).output().unwrap();
     let by_file = [conf.to_str().unwrap()];
     assert_eq!(is(&asked(&by_file), 0, ""), "ready\n");

@@ -48,7 +48,7 @@ fn restarted(folder: &Folder, program: Program, kills: bool) -> (Program, Wire) 
         program.stop();
     }
     let program = Program::start(&folder.0, &["--appendfsync", "always"]);
-    let wire = program.connect_loaded();
+    let wire = program.connect();
     (program, wire)
 }
 
@@ -56,7 +56,7 @@ fn restarted(folder: &Folder, program: Program, kills: bool) -> (Program, Wire) 
 fn groups_are_what_they_were_after_every_way_of_ending() {
     let folder = Folder::new("groups");
     let mut program = Program::start(&folder.0, &["--appendfsync", "always"]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     for job in 0..JOBS {
         let group = if job < 400 { 0 } else { job % GROUPS };
         let added = wire.ask(&format!("DELAY.ADD q 0 x ID g{group}:{job} GROUP g{group}"));
@@ -101,7 +101,7 @@ fn groups_are_what_they_were_after_every_way_of_ending() {
 fn what_closes_a_group_closes_it_after_every_way_of_ending() {
     let folder = Folder::new("closed-groups");
     let mut program = Program::start(&folder.0, &["--appendfsync", "always"]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     wire.ask("DELAY.CONFIG SET q group-max-leased 2 group-retry block");
     for job in 0..40 {
         wire.ask(&format!("DELAY.ADD q 0 x ID g{}:{job} GROUP g{}", job % 4, job % 4));
@@ -146,7 +146,7 @@ fn what_closes_a_group_closes_it_after_every_way_of_ending() {
 fn what_a_rate_has_counted_is_counted_after_every_way_of_ending() {
     let folder = Folder::new("group-rates");
     let mut program = Program::start(&folder.0, &["--appendfsync", "always"]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     wire.ask("DELAY.CONFIG SET q group-rate 2/1h");
     // The second of the two may go half an hour later.
     for (round, kills) in [true, false, true].into_iter().enumerate() {

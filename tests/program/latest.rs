@@ -32,7 +32,7 @@ fn the_last_change_is_there_after_every_way_of_ending() {
     let folder = Folder::new("latest");
     let start = || Program::start(&folder.0, &["--appendfsync", "always"]);
     let mut program = start();
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     for id in 0..JOBS {
         wire.ask(&format!("DELAY.ADD q 0 0 ID {id}"));
     }
@@ -68,7 +68,7 @@ fn the_last_change_is_there_after_every_way_of_ending() {
             program.stop();
         }
         program = start();
-        wire = program.connect_loaded();
+        wire = program.connect();
         assert_eq!(jobs(&mut wire), before, "killed: {kills}");
         end(&mut wire, JOBS / 2..JOBS);
         for (id, (body, state, follows)) in jobs(&mut wire).into_iter().enumerate() {

@@ -56,7 +56,7 @@ fn work(wire: &mut Wire, other: &mut Wire) {
 fn the_text_keeps_all_rules_and_its_values_are_true() {
     let folder = Folder::new("metrics");
     let (program, port) = watched(&folder, &[]);
-    let (mut wire, mut other) = (program.connect_loaded(), program.connect());
+    let (mut wire, mut other) = (program.connect(), program.connect());
     work(&mut wire, &mut other);
     let all = scrape(port);
     for (sample, value) in [
@@ -110,7 +110,7 @@ fn the_text_keeps_all_rules_and_its_values_are_true() {
 fn no_metric_of_the_table_is_missing() {
     let folder = Folder::new("metrics");
     let (program, port) = watched(&folder, &["--metrics-queues-max", "1"]);
-    let (mut wire, mut other) = (program.connect_loaded(), program.connect());
+    let (mut wire, mut other) = (program.connect(), program.connect());
     work(&mut wire, &mut other);
     let all = scrape(port);
     let here = || FAMILIES.iter().filter(|family| family.part != MetricGroup::Cluster);
@@ -238,7 +238,7 @@ fn a_failed_journal_is_alive_and_not_ready() {
     let Some(shim) = Shim::build() else { return };
     let (folder, port) = (Folder::new("metrics"), free_port());
     let program = shim.start(&folder.0, &["--metrics-port", &port.to_string()]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     assert_eq!(page(port, "/readyz"), "ready\n");
     shim.set("sync");
     assert!(wire.ask("DELAY.ADD q 0 x").is_error("MISCONF"));
@@ -258,7 +258,7 @@ fn a_sync_that_hangs_holds_no_probe_up() {
     let Some(shim) = Shim::build() else { return };
     let (folder, port) = (Folder::new("metrics"), free_port());
     let program = shim.start(&folder.0, &["--metrics-port", &port.to_string()]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     shim.set("stuck");
     wire.push_line("DELAY.ADD q 0 x");
     wire.flush().unwrap();
@@ -308,7 +308,7 @@ fn a_service_manager_hears_of_readiness_life_and_stopping() {
     }
     // Nobody asks anything of it meanwhile, and it lives all the same.
     assert!(begun.elapsed().as_millis() > 1_500, "{:?}", begun.elapsed());
-    assert_eq!(program.connect_loaded().field("process_supervised"), "systemd");
+    assert_eq!(program.connect().field("process_supervised"), "systemd");
     program.terminate();
     while !has(&heard(&socket), "STOPPING=1") {}
     assert!(program.ended().0.success());
@@ -318,7 +318,7 @@ fn a_service_manager_hears_of_readiness_life_and_stopping() {
 fn info_tells_how_late_jobs_are_and_what_is_oldest() {
     let folder = Folder::new("metrics");
     let program = Program::start(&folder.0, &[]);
-    let (mut wire, mut other) = (program.connect_loaded(), program.connect());
+    let (mut wire, mut other) = (program.connect(), program.connect());
     work(&mut wire, &mut other);
     let max = wire.number("lateness_minute_max_us");
     assert!(max > 0 && max == wire.number("lateness_max_us"), "{max}");
@@ -349,7 +349,7 @@ fn info_tells_how_late_jobs_are_and_what_is_oldest() {
 fn scrapers_that_do_not_read_hold_one_text_together() {
     let folder = Folder::new("unread");
     let (program, port) = watched(&folder, &["--appendonly", "no"]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     for number in 0..1_000 {
         wire.push_line(&format!("DELAY.ADD {number:0>512} 1h x"));
     }

@@ -209,7 +209,7 @@ impl Play {
     /// Work for a while, then a kill at any moment, and a while without a server.
     fn round(&mut self) {
         let program = self.start();
-        let mut wire = program.connect_loaded();
+        let mut wire = program.connect();
         self.say_the_same(&mut wire);
         let (address, seed) = (program.address, self.random.random::<u64>());
         let [load, away] =
@@ -232,7 +232,7 @@ impl Play {
     /// All that was made is handed out, and each of it is an instant that came due.
     fn finish(mut self) {
         let program = self.start();
-        let mut wire = program.connect_loaded();
+        let mut wire = program.connect();
         self.say_the_same(&mut wire);
         for followed in &mut self.followed {
             wire.ask(&format!("DELAY.SCHEDULE PAUSE {QUEUE} {}", followed.words.0));
@@ -277,7 +277,7 @@ fn each_instant_is_told_of_once_over_kills() {
         folder: Folder::new("recurring"),
     };
     let program = play.start();
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     for words in SCHEDULES {
         let (what, first) = set(&mut wire, words).expect("an answer");
         assert_eq!(what, "created");
@@ -334,7 +334,7 @@ fn start_instances(program: &Program, again: usize) -> (Vec<Reply>, u64) {
 fn an_occurrence_that_nobody_has_asked_for_is_in_the_file_at_once() {
     let folder = Folder::new("at-once");
     let program = Program::start(&folder.0, &["--appendfsync", "always"]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     let dumped = || {
         let mut dump = Command::new(env!("CARGO_BIN_EXE_delayd"));
         let facts = dump.args(["dump", folder.text()]).output().unwrap().stdout;
@@ -372,7 +372,7 @@ fn twenty_instances_that_say_the_same_at_every_start_change_nothing() {
     let folder = Folder::new("instances");
     for start in 0..3 {
         let program = Program::start(&folder.0, &[]);
-        let mut wire = program.connect_loaded();
+        let mut wire = program.connect();
         let (answers, index) = start_instances(&program, AGAIN);
         let created = usize::from(start == 0);
         assert_eq!(count_of(&answers, "created"), [created; 3], "start {start}");

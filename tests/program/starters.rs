@@ -47,7 +47,7 @@ fn log(mut child: Child) -> String {
 fn the_port_is_told_when_the_journal_is_loaded() {
     let folder = Folder::new("ready-fd");
     let program = Program::start(&folder.0, &["--appendfsync", "no"]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     for _ in 0..20 {
         (0..5_000).for_each(|_| wire.push_line("DELAY.ADD q 1h body"));
         wire.flush().unwrap();
@@ -107,7 +107,7 @@ fn a_server_ends_in_order_when_its_standard_input_closes() {
     let ends = ["standard input is closed", "stopping: ", "stopped"];
     assert!(ends.iter().all(|words| log.contains(words)), "{log}");
     let program = Program::start(&folder.0, &[]);
-    let job = program.connect_loaded().ask("DELAY.RESERVE NOWAIT 1 q");
+    let job = program.connect().ask("DELAY.RESERVE NOWAIT 1 q");
     assert_eq!(job.array().unwrap()[0].array().unwrap()[4].number(), 1, "the first attempt");
 }
 

@@ -76,7 +76,7 @@ fn walks_go_on_after_a_kill_and_a_stop() {
     let mut random = SmallRng::seed_from_u64(seed());
     let folder = Folder::new("walks");
     let mut program = Program::start(&folder.0, &[]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     let mut lines: Vec<String> =
         all("job:", JOBS).iter().map(|id| format!("DELAY.ADD q 1d x ID {id}")).collect();
     lines.extend(all("n", QUEUES).iter().map(|name| format!("DELAY.ADD {name} 1d x ID one")));
@@ -114,7 +114,7 @@ fn walks_go_on_after_a_kill_and_a_stop() {
             }
             _ => continue,
         };
-        wire = program.connect_loaded();
+        wire = program.connect();
     }
     for walk in walks {
         assert!(walk.owed.is_empty(), "{} left out {:?}", walk.line, walk.owed);
@@ -125,7 +125,7 @@ fn walks_go_on_after_a_kill_and_a_stop() {
     // With another journal the cursor means nothing, which is told.
     let other = Folder::new("walks");
     let program = Program::start(&other.0, &[]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     wire.ask("DELAY.ADD q 1d x ID a");
     for line in [format!("DELAY.SCAN q {cursor}"), format!("SCAN {cursor}"), "SCAN 5".to_owned()] {
         let refused = wire.ask(&line);

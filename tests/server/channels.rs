@@ -211,7 +211,7 @@ fn nobody_hears_of_what_is_not_safe() {
     let folder = Folder::new("unheard");
     let options = ["--journal-segment-size", "1mb", "--notify-keyspace-events", "Kd"];
     let program = shim.start(&folder.0, &options);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     assert_eq!(wire.ask("DELAY.ADD q 1h x ID first"), Reply::Bulk(b"first".to_vec()));
     let mut listener = program.connect();
     listener.ask("SUBSCRIBE __keyspace@0__:q");
@@ -248,7 +248,7 @@ fn nobody_hears_of_what_was_lost() {
     let folder = Folder::new("lost");
     let options = ["--journal-segment-size", "1mb", "--notify-keyspace-events", "Kd"];
     let program = shim.start(&folder.0, &options);
-    let mut wire = program.connect_loaded();
+    let mut wire = program.connect();
     let mut listener = program.connect();
     listener.ask("SUBSCRIBE __keyspace@0__:q");
     wire.ask("DELAY.ADD q 1h x ID safe");

@@ -54,7 +54,7 @@ fn half_a_million_commands_are_written_before_the_first_reply_is_read() {
 fn replies_of_a_long_pipeline_wait_for_the_journal() {
     let folder = Folder::new("pipelines");
     let program = Program::start(&folder.0, &["--appendfsync", "always"]);
-    program.connect_loaded();
+    program.connect();
     write_then_read(TcpStream::connect(program.address).unwrap(), 100_000);
     assert_eq!(program.connect().number("jobs_delayed"), 100_000);
     program.stop();

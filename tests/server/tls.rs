@@ -474,7 +474,7 @@ fn a_hangup_reads_certificates_and_users_anew() {
     };
     let before = shown(&tls);
     assert_eq!(shown(&console), before);
-    let (mut kept, mut gone) = (program.connect_loaded(), program.connect());
+    let (mut kept, mut gone) = (program.connect(), program.connect());
     let mut secure = connect(([127, 0, 0, 1], tls.parse().unwrap()).into(), authority.client());
     assert_eq!(line_of(&mut secure, "PING").unwrap(), "+PONG");
     assert_eq!(kept.ask("AUTH w one").text(), "OK");
@@ -521,6 +521,6 @@ fn a_hangup_ends_no_server_that_has_nothing_to_read() {
         assert!(begun.elapsed() < limit(), "nothing is logged");
         std::thread::yield_now();
     }
-    assert_eq!(program.connect_loaded().ask("PING").text(), "PONG");
+    assert_eq!(program.connect().ask("PING").text(), "PONG");
     program.stop();
 }

@@ -106,7 +106,7 @@ impl Soak {
     fn start(&mut self) {
         let began = Instant::now();
         let program = self.home.start();
-        program.connect_loaded();
+        program.connect();
         self.pauses.push(began.elapsed());
         *self.stage.address.lock().unwrap() = Some(program.address);
         self.program = Some(program);
@@ -181,7 +181,7 @@ impl Soak {
     /// Takes everything out and looks whether all is back where it was.
     fn end(mut self, mut threads: Vec<JoinHandle<()>>) {
         self.stage.over.store(true, Ordering::Release);
-        let mut wire = self.program.as_ref().expect("runs").connect_loaded();
+        let mut wire = self.program.as_ref().expect("runs").connect();
         let line = format!("DELAY.CONFIG RESET {}", WORK[2]);
         wire.ask(&line);
         wire.ask(&format!("DELAY.RESUME {}", WORK[2]));

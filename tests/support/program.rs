@@ -138,13 +138,9 @@ impl Program {
         self.log.lock().unwrap().clone()
     }
 
+    /// A client, once the journal is loaded: what comes earlier is answered LOADING. [`Wire::connect`] does not wait.
     pub fn connect(&self) -> Wire {
-        Wire::connect(self.address).unwrap()
-    }
-
-    /// A client, once the journal is loaded.
-    pub fn connect_loaded(&self) -> Wire {
-        let (mut client, start) = (self.connect(), Instant::now());
+        let (mut client, start) = (Wire::connect(self.address).unwrap(), Instant::now());
         while client.info("persistence").contains("\r\nloading:1\r\n") {
             assert!(start.elapsed() < limit(), "it never was loaded");
         }

@@ -128,8 +128,7 @@ impl Play {
         // Under `always` there is nothing that may be lost.
         let safe_until = if self.lost_max.is_zero() { Instant::now() } else { safe_until };
         self.start();
-        self.seen =
-            Seen::look(&mut self.program.as_ref().expect("started").connect_loaded(), &QUEUES);
+        self.seen = Seen::look(&mut self.program.as_ref().expect("started").connect(), &QUEUES);
         self.rounds += 1;
         let (rounds, seed) = (self.rounds, self.seed);
         let telltale = Telltale(format!("DELAYD_SEED={seed}, round {rounds}, {end:?}:\n{log}"));
@@ -147,7 +146,7 @@ impl Play {
         assert_eq!(unique, self.ledger.labels());
         program.stop();
         self.start();
-        let mut wire = self.program.as_ref().expect("started").connect_loaded();
+        let mut wire = self.program.as_ref().expect("started").connect();
         for queue in QUEUES {
             assert_eq!(wire.ask(&format!("DELAY.LEN {queue}")), Reply::Number(0));
         }
@@ -242,11 +241,11 @@ fn bound_leases_count_after_a_kill_and_not_after_an_orderly_stop() {
     let folder = Folder::new("bound");
     let reserve = "DELAY.RESERVE 1 1 q LEASE 1h BOUND";
     let mut program = Program::start(&folder.0, &[]);
-    program.connect_loaded().ask("DELAY.ADD q 0 body ID a BACKOFF 1ms");
+    program.connect().ask("DELAY.ADD q 0 body ID a BACKOFF 1ms");
     let mut tokens = Vec::new();
     for (orderly, attempt) in [(true, 1), (false, 1), (true, 2), (true, 2), (false, 2), (false, 3)]
     {
-        let mut wire = program.connect_loaded();
+        let mut wire = program.connect();
         let reply = wire.ask(reserve);
         let job = reply.array().expect("it is there again")[0].array().unwrap();
         assert_eq!(job[4].number(), attempt, "{reply:?}");
@@ -258,7 +257,7 @@ fn bound_leases_count_after_a_kill_and_not_after_an_orderly_stop() {
         };
         program = Program::start(&folder.0, &[]);
     }
-    let fields = program.connect_loaded().ask("DELAY.GET q a");
+    let fields = program.connect().ask("DELAY.GET q a");
     let fields = fields.array().unwrap();
     let at = fields.iter().position(|field| *field == Reply::Bulk(b"lost".to_vec())).unwrap();
     assert_eq!(fields[at + 1].number(), 6, "all six leases were lost: {fields:?}");
