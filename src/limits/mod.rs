@@ -31,6 +31,14 @@ pub const NAME_BYTES_MAX: usize = 512;
 /// Longest text kept by `NACK … ERROR`, bytes: enough for a stack trace's first lines.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
+/// Kinds of errors that are counted for a queue, the longest text of one, and the longest id that is shown as its sample,
+/// bytes. All of a queue together stay below 16 KiB.
+pub const ERROR_KINDS_MAX: usize = 64;
+/// See [`ERROR_KINDS_MAX`].
+pub const ERROR_KIND_BYTES_MAX: usize = 128;
+/// See [`ERROR_KINDS_MAX`].
+pub const ERROR_SAMPLE_BYTES_MAX: usize = 48;
+
 /// Most pairs of META, the longest name of one, and the most bytes of all names and values: what HTTP servers take of
 /// headers. A job's META is copied with its body, and never looked into.
 pub const META_PAIRS_MAX: usize = 64;

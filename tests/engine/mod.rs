@@ -3,6 +3,7 @@
 mod across;
 mod bench;
 mod closed_groups;
+mod errors;
 mod follow;
 mod forecast;
 mod group_jobs;

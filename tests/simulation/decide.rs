@@ -234,6 +234,7 @@ impl<'c> Check<'c> {
             | Request::Unconfigure { .. }
             | Request::Pause { .. }
             | Request::Resume { .. } => self.decide_policy(request),
+            Request::Errors { queue } => self.errors(key(queue), client),
             Request::Stats { queue } => self.stats(key(queue), client),
             Request::Forecast { queue, span_ms, count, schedules: _ } => {
                 self.forecast(key(queue), span_ms, count, client);

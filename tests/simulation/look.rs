@@ -30,6 +30,25 @@ impl Check<'_> {
         keys.filter(|key| self.exists(**key) && matches(key.1)).map(|key| key.1).collect()
     }
 
+    /// Each dead job is dead of one error, and no delivery failed twice.
+    pub fn errors(&mut self, key: QueueKey, client: ClientId) {
+        let Some(Said::Errors(rows)) = self.answer_of(client) else {
+            panic!("ERRORS has no answer")
+        };
+        let sums: [u64; 2] = [0, 1].map(|at: usize| rows.iter().map(|row| row[at]).sum());
+        let listed = rows.len();
+        self.replied_in_full();
+        let queue = self.auditor.model.queues.get(&key);
+        let totals = queue.map(|queue| queue.totals).unwrap_or_default();
+        let dead = queue.map_or(0, |queue| queue.counts()[JobState::Dead as usize]);
+        assert_eq!(sums[1], dead, "ERRORS dead");
+        let failed = totals.nacked + totals.timeouts + totals.lost;
+        assert!((dead..=failed).contains(&sums[0]), "ERRORS count {} of {failed}", sums[0]);
+        if listed > 0 {
+            self.auditor.note("errors");
+        }
+    }
+
     pub fn stats(&mut self, key: QueueKey, client: ClientId) {
         let now = self.now().0;
         let waiters = self.model().lines.get(&key).map_or(0, |line| line.len() as u64);

@@ -127,6 +127,8 @@ pub enum Said {
     Stats(Box<StatsView>),
     GroupStats(Box<GroupView>),
     Groups(Vec<GroupRow>),
+    /// How often deliveries failed with each error, and how many jobs are dead of it.
+    Errors(Vec<[u64; 2]>),
     Peeked(Vec<Seen>),
     Scanned(u64, Vec<Seen>),
     Names(Vec<Kept>),
@@ -222,6 +224,9 @@ impl From<Reply<'_>> for Said {
             Reply::Stats(stats) => Said::Stats(Box::new(stats.clone())),
             Reply::GroupStats(view) => Said::GroupStats(Box::new(view.clone())),
             Reply::Groups(rows) => Said::Groups(rows.to_vec()),
+            Reply::Errors(rows) => {
+                Said::Errors(rows.iter().map(|row| [row.count, row.dead]).collect())
+            }
             Reply::Peeked(jobs) => Said::Peeked(seen(jobs)),
             Reply::Scanned(cursor, jobs) => Said::Scanned(cursor.0, seen(jobs)),
             Reply::Names(found) => Said::Names(names(found)),

@@ -662,6 +662,7 @@ impl Workload {
         let state = states[self.pick(5)].map(|number: usize| JobState::ALL[number]);
         let (queue, id) = self.some_id(held);
         match self.pick(7) {
+            0 if self.one_in(3) => Request::Errors { queue },
             0 => Request::Stats { queue },
             6 => {
                 let span_ms = [1, 20, 1_000, DAY_MS, DELAY_MS_MAX][self.pick(5)];

@@ -2,6 +2,7 @@
 
 use crate::command::show::schedule;
 use crate::engine::model::across::{FoundJob, QueueRow};
+use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::group::GroupRow;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::queue_settings::Setting;
@@ -62,6 +63,10 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
                 write_group_row(row, out);
             }
         }
+        Reply::Errors(rows) => {
+            out.array(rows.len());
+            rows.iter().for_each(|row| write_error(row, out));
+        }
         Reply::Peeked(jobs) => {
             out.array(jobs.len());
             for job in *jobs {
@@ -93,6 +98,23 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         Reply::Explained(instants) => schedule::write_explained(instants, out),
         Reply::Error(error) => out.error(&error.to_string()),
     }
+}
+
+fn write_error(row: &ErrorCount<'_>, out: &mut Encoder<'_>) {
+    let or_nil = |name: &str, value: Option<&[u8]>, out: &mut Encoder<'_>| {
+        out.bulk(name.as_bytes());
+        match value {
+            Some(bytes) => out.bulk(bytes),
+            None => out.null(),
+        }
+    };
+    out.map(6);
+    or_nil("error", row.text, out);
+    number("count", row.count, out);
+    number("dead", row.dead, out);
+    number("first", row.first.0, out);
+    number("last", row.last.0, out);
+    or_nil("sample", row.sample, out);
 }
 
 fn write_delivered(job: &Delivered<'_>, out: &mut Encoder<'_>) {

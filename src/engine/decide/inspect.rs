@@ -13,6 +13,8 @@ use crate::engine::store::jobs::{History, JobIndex};
 use crate::error::Error;
 use crate::glob;
 use crate::limits::{self, FORECAST_JOBS_PER_TURN, FORECAST_SPANS_MAX, FORECAST_SPANS_PER_TURN};
+use std::cmp::Reverse;
+
 use memchr::memmem::Finder;
 
 impl Step<'_, '_> {
@@ -54,6 +56,17 @@ impl Step<'_, '_> {
         }
         let view = self.store.stats_of(number, waiters, self.now);
         self.reply(Reply::Stats(&view))
+    }
+
+    /// What most jobs are dead of comes first, then what happens most.
+    pub fn errors(&mut self, name: QueueName<'_>) -> Outcome {
+        let Some(number) = self.queue(name) else { return self.reply(Reply::Errors(&[])) };
+        let mut rows: Vec<_> = self.store.queue(number).error_counts().collect();
+        rows.sort_unstable_by_key(|row| {
+            (row.text.is_none(), Reverse(row.dead), Reverse(row.count), row.text)
+        });
+        self.turn.outbox.reply(self.client, Reply::Errors(&rows));
+        Outcome::Replied
     }
 
     pub fn peek(
@@ -155,8 +168,14 @@ fn fits(
 fn is_marked(store: &Store, index: JobIndex, state: JobState, of: &Scan<'_>) -> bool {
     let history = store.jobs().history(index);
     let reason = history.filter(|_| state == JobState::Dead).and_then(History::death);
-    of.error.is_none_or(|error| error == error_of(store, index))
+    of.error.is_none_or(|error| has_error(store, index, error))
         && of.reason.is_none_or(|wanted| reason.is_some_and(|(reason, _)| reason == wanted))
+}
+
+/// Whether a job's text is this, or of this kind.
+fn has_error(store: &Store, index: JobIndex, error: &[u8]) -> bool {
+    error == error_of(store, index)
+        || !error.is_empty() && store.error_kind(index).is_some_and(|kind| *kind == *error)
 }
 
 /// The text of the last `NACK ... ERROR`; empty without one.

@@ -7,6 +7,7 @@ use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::retry::{Failure, destination};
 use crate::engine::store::Located;
+use crate::engine::store::errors::ERROR_KIND_ROOM;
 use crate::engine::store::jobs::{JobIndex, JobStage};
 use crate::ids::{QueueNo, Token};
 
@@ -50,7 +51,7 @@ impl Step<'_, '_> {
         let id = nack.id;
         // If disk or memory is full, the job still goes back, and nothing larger is kept of it.
         let error = nack.error.filter(|text| {
-            self.live.room.lets_grow(self.store, text.len() as u64)
+            self.live.room.lets_grow(self.store, text.len() as u64 + ERROR_KIND_ROOM)
                 && self.has_memory_for_text(index, text)
         });
         let settles =

@@ -65,6 +65,7 @@ impl Step<'_, '_> {
             Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
             Request::Resume { queue, direction } => self.resume(queue, direction),
             Request::Stats { queue } => self.stats(queue),
+            Request::Errors { queue } => self.errors(queue),
             Request::Forecast { queue, span_ms, count, schedules } => {
                 self.forecast(queue, span_ms, count, schedules)
             }

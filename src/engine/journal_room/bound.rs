@@ -12,6 +12,7 @@ use crate::engine::model::reply::Reason;
 use crate::engine::model::request::{Add, Nack, Push, Redrive, Request, When, Which};
 use crate::engine::model::schedule::{AskedRule, Rule, Scheduling, SetSchedule};
 use crate::engine::store::Store;
+use crate::engine::store::errors::ERRORS_COMING_BYTES;
 use crate::engine::store::snapshot::record;
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo, Token};
 use crate::limits::{
@@ -26,7 +27,7 @@ const ADDED_IMAGE_BYTES: u64 = 48;
 /// The same of a schedule: what is counted of it, and the instants of those that are open.
 const SCHEDULE_IMAGE_BYTES: u64 = 128 + 8 * OPEN_MAX as u64;
 /// The same of a queue: its totals and what is counted of it.
-const QUEUE_IMAGE_BYTES: u64 = 160;
+const QUEUE_IMAGE_BYTES: u64 = 160 + ERRORS_COMING_BYTES;
 
 /// What META takes in a fact or an image, in addition to the block: the tag and the length before it.
 const META_BYTES: u64 = 5;
@@ -322,6 +323,7 @@ impl Bound {
             Request::Get { .. }
             | Request::Settings { .. }
             | Request::Stats { .. }
+            | Request::Errors { .. }
             | Request::Forecast { .. }
             | Request::Len { .. }
             | Request::Peek { .. }
@@ -501,5 +503,5 @@ pub fn returning_bytes_max(data_bytes: usize, backoff: &Backoff) -> u64 {
 /// become without a job being added. O(16).
 pub fn base_bytes_later(store: &Store) -> u64 {
     let jobs: u64 = store.counts().iter().sum();
-    store.base_bytes() + jobs * SIZES.delivered_image + store.unpaced_image_bytes()
+    store.base_bytes() + jobs * SIZES.delivered_image + store.coming_image_bytes()
 }

@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 use crate::engine::model::across::{FoundJob, QueueRow};
+use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::group::{GroupRow, GroupView};
 use crate::engine::model::meta::Meta;
 use crate::engine::model::queue_settings::Setting;
@@ -158,6 +159,8 @@ pub enum Reply<'a> {
     GroupStats(&'a GroupView),
     /// DELAY.GROUPS.
     Groups(&'a [GroupRow]),
+    /// DELAY.ERRORS.
+    Errors(&'a [ErrorCount<'a>]),
     /// Jobs in order.
     Peeked(&'a [Glimpse<'a>]),
     Scanned(Cursor, &'a [Glimpse<'a>]),
@@ -221,6 +224,7 @@ impl Reply<'_> {
             Reply::Explained(rows) => rows.len() * AROUND,
             Reply::Queues(rows) => rows.iter().map(|row| row.name.len() + 2 * AROUND).sum(),
             Reply::Groups(rows) => rows.iter().map(|row| row.name.len() + 2 * AROUND).sum(),
+            Reply::Errors(rows) => rows.len() * 3 * AROUND,
             Reply::Found(rows) => rows.iter().map(|row| row.queue.len() + AROUND).sum(),
             _ => 0,
         }

@@ -382,6 +382,8 @@ pub enum Request<'a> {
     Get { queue: QueueName<'a>, id: &'a [u8] },
     /// `DELAY.STATS` → statistics or a nil array.
     Stats { queue: QueueName<'a> },
+    /// `DELAY.ERRORS` → how often deliveries failed, by kinds of errors.
+    Errors { queue: QueueName<'a> },
     /// `DELAY.FORECAST` → how many jobs fall due in each of the next spans.
     Forecast {
         queue: QueueName<'a>,
@@ -549,6 +551,7 @@ impl<'a> Request<'a> {
             | Request::Purge { queue, .. }
             | Request::Get { queue, .. }
             | Request::Stats { queue }
+            | Request::Errors { queue }
             | Request::Forecast { queue, .. }
             | Request::Settings { queue, .. }
             | Request::Configure { queue, .. }
@@ -602,6 +605,7 @@ impl<'a> Request<'a> {
                 | Request::Get { .. }
                 | Request::Settings { .. }
                 | Request::Stats { .. }
+                | Request::Errors { .. }
                 | Request::Forecast { .. }
                 | Request::Len { .. }
                 | Request::Peek { .. }

@@ -3,6 +3,7 @@
 use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
+use crate::engine::store::errors::ERROR_KIND_ROOM;
 use crate::engine::store::jobs::bodies::stored_bytes;
 use crate::engine::store::jobs::{JOB_BYTES, JobIndex};
 use crate::engine::store::memory::text_bytes;
@@ -79,7 +80,7 @@ impl Step<'_, '_> {
     pub fn has_memory_for_text(&self, index: JobIndex, text: &[u8]) -> bool {
         let kept = self.store.jobs().history(index).and_then(|history| history.error.as_deref());
         let more = text_bytes(Some(text)).saturating_sub(text_bytes(kept));
-        more == 0 || self.live.check_room_for(self.store, more as u64).is_ok()
+        more == 0 || self.live.check_room_for(self.store, more as u64 + ERROR_KIND_ROOM).is_ok()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::QueueSettings;
 use crate::engine::model::request::Side;
 use crate::engine::model::token;
+use crate::engine::store::errors::FailedBy;
 use crate::engine::store::jobs::policies::policy_bytes;
 use crate::engine::store::jobs::{Content, Departed, Job, JobIndex, JobStage};
 use crate::engine::store::memory::Footprint;
@@ -128,6 +129,12 @@ impl Store {
             Fact::Nacked { queue, counted, priority, error, to, .. } => {
                 self.nack(queue, found(at), counted, priority, error);
                 self.send_to(queue, found(at), to, at_ms, at_ms);
+                // A worker that gives jobs back because it stops has not failed.
+                let dies = matches!(to, Destination::Dead { .. });
+                if counted || error.is_some() || dies {
+                    let told = error.is_some();
+                    self.count_error(queue, found(at), FailedBy::Nack { told }, at_ms);
+                }
             }
             Fact::Extended { queue, lease_end, .. } => {
                 let (queue_ref, _, timers, _) = self.parts(queue);
@@ -139,6 +146,10 @@ impl Store {
                 let ended = self.timers.due(found(at)).min(at_ms);
                 self.end_lease(queue, found(at), lost, counted);
                 self.send_to(queue, found(at), to, ended, at_ms);
+                if counted {
+                    let by = if lost { FailedBy::Lost } else { FailedBy::Timeout };
+                    self.count_error(queue, found(at), by, at_ms);
+                }
             }
             Fact::Deleted { queue, .. } => {
                 let counted = self.jobs.get(found(at)).stage != JobStage::Window;

@@ -9,6 +9,7 @@
 pub(super) mod ages;
 pub(super) mod apply;
 mod digest;
+pub mod errors;
 pub(in crate::engine) mod groups;
 pub(super) mod jobs;
 pub(super) mod memory;

@@ -186,6 +186,9 @@ impl Store {
     pub(super) fn detach(&mut self, queue: QueueNo, index: JobIndex) {
         let stage = self.jobs.get(index).stage;
         self.disarm(queue, index);
+        if stage == JobStage::Dead {
+            self.uncount_dead(queue, index);
+        }
         let (queue_ref, jobs, _, chunks) = self.parts(queue);
         match stage {
             JobStage::Ready => queue_ref.ready.remove(jobs, chunks, index),

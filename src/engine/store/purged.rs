@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use crate::engine::model::request::Purge;
+use crate::engine::model::request::{JobState, Purge};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::{JobIndex, JobStage, Jobs};
@@ -273,6 +273,9 @@ impl Store {
         database.existing -= u64::from(existed && !exists);
         database.counts.iter_mut().zip(counts).for_each(|(left, gone)| *left -= gone);
         self.recount_spare(number);
+        if purge.states[JobState::Dead as usize] {
+            self.uncount_all_dead(number);
+        }
         self.purge_groups(number, purge.states, now);
         removed
     }

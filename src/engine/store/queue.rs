@@ -4,6 +4,7 @@ use crate::engine::model::lateness::Histogram;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings, Side};
 use crate::engine::model::request::JobState;
 use crate::engine::model::stats::Totals;
+use crate::engine::store::errors::Errors;
 use crate::engine::store::groups::Groups;
 use crate::engine::store::jobs::JobStage;
 use crate::engine::store::jobs::index::SlabIndex;
@@ -49,6 +50,8 @@ pub struct Queue {
     pub schedules: Option<Box<Schedules>>,
     /// The groups; none if no job has one, and nothing is set for any.
     pub groups: Option<Box<Groups>>,
+    /// Which errors deliveries failed with; none if none has.
+    pub errors: Option<Box<Errors>>,
     /// When a fact last named the queue.
     pub used: Millis,
 
@@ -191,7 +194,8 @@ impl Queue {
         let settings = self.settings.as_ref().map_or(0, |settings| settings.memory_bytes());
         let schedules = self.schedules.as_ref().map_or(0, |all| all.memory_bytes());
         let groups = self.groups.as_ref().map_or(0, |groups| groups.bytes);
-        QUEUE_BYTES + self.name.len() as u64 + settings + schedules + groups
+        let errors = self.errors.as_ref().map_or(0, |errors| errors.bytes());
+        QUEUE_BYTES + self.name.len() as u64 + settings + schedules + groups + errors
     }
 
     pub fn count(&self, state: JobState) -> u64 {

@@ -39,7 +39,7 @@ pub(super) struct Database {
     pub(super) schedules_held: u64,
     pub(super) groups: u64,
     /// By how much paces of groups that have none can make `image_bytes` more.
-    pub(super) unpaced_image_bytes: u64,
+    pub(super) coming_image_bytes: u64,
     /// When work on the schedules of a queue is due, and on which.
     pub(super) schedule_wakes: BTreeSet<(Millis, QueueNo)>,
     /// Queues that lost their last job; some may have one again or be removed.
@@ -240,7 +240,9 @@ impl Store {
         self.births += 1;
         self.used_databases = self.used_databases.max(in_db + 1);
         let mut queue = Box::new(Queue::new(number, db, name, self.births));
-        let Database { queues, names, wake_keys, image_bytes, .. } = &mut self.databases[in_db];
+        let Database { queues, names, wake_keys, image_bytes, coming_image_bytes, .. } =
+            &mut self.databases[in_db];
+        *coming_image_bytes += queue.coming_error_bytes();
         queue.wake_key = wake_keys.alloc();
         *wake_keys.get_mut(queue.wake_key) = place;
         queue.image_bytes = record::queue_bytes(&queue);
@@ -306,9 +308,10 @@ impl Store {
         database.existing -= u64::from(queue.exists());
         database.image_bytes -= queue.image_bytes;
         database.spare_bytes -= queue.spare_bytes;
+        database.coming_image_bytes -= queue.coming_error_bytes();
         if let Some(groups) = &queue.groups {
             database.groups -= groups.len() as u64;
-            database.unpaced_image_bytes -= groups.unpaced_image_bytes;
+            database.coming_image_bytes -= groups.unpaced_image_bytes;
         }
         self.leaving_bytes += queue.spare_bytes;
         for (all, own) in database.counts.iter_mut().zip(queue.counts) {

@@ -127,6 +127,32 @@ pub fn with_groups(desk: &mut Desk) {
     beside(desk, Some(b"acme"), "GROUP acme");
 }
 
+/// Each way to fail, with more kinds of texts than are listed.
+pub fn with_errors(desk: &mut Desk) {
+    desk.now = BEGIN;
+    let (queue, queues) = (mail(), &[&b"mail"[..]][..]);
+    let (when, bury, uncounted, priority) = (None, true, false, None);
+    for number in 0..70_u8 {
+        let id = &[b'j', number][..];
+        desk.add(add(queue, id, 0));
+        desk.served(1, &Request::Reserve(Reserve { count: 1, ..reserve(0, queues) }));
+        let text = [b'e', b'g' + number % 10, b'g' + number / 10];
+        let error = (number > 0).then_some(&text[..]);
+        let token = desk.token(id);
+        let nack = Nack { queue, id, token, when, bury, uncounted, priority, error };
+        desk.ask(1, &Request::Nack(nack));
+        desk.pass(10);
+    }
+    desk.add(add(queue, b"slow", 0));
+    desk.served(1, &Request::Reserve(Reserve { count: 1, ..reserve(0, queues) }));
+    desk.pass(100_000);
+    desk.roll();
+    desk.base();
+    desk.add(add(queue, b"later", 0));
+    desk.log().note_state().unwrap();
+    desk.log().sync().unwrap();
+}
+
 /// Jobs that follow leased ones, and one that counts from the job that it replaced.
 pub fn with_latest(desk: &mut Desk) {
     desk.now = BEGIN;

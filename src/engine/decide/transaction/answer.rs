@@ -16,8 +16,9 @@ use crate::error::Error;
 use crate::glob;
 use crate::ids::Db;
 use crate::limits::{
-    COUNT_MAX, CRON_BYTES_MAX, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, OPEN_MAX,
-    REPLY_BYTES_MAX, SCHEDULES_LISTED_MAX,
+    COUNT_MAX, CRON_BYTES_MAX, ERROR_KIND_BYTES_MAX, ERROR_KINDS_MAX, ERROR_SAMPLE_BYTES_MAX,
+    ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, OPEN_MAX, REPLY_BYTES_MAX,
+    SCHEDULES_LISTED_MAX,
 };
 
 /// A number with its type, sign and line end.
@@ -30,6 +31,8 @@ const VIEW_BYTES: u64 = 1024;
 const STEP_BYTES: u64 = NUMBER_BYTES;
 /// DELAY.CONFIG GET's and STATS's names and numbers, and the longest backoff.
 const SHEET_BYTES: u64 = 2048 + STEP_BYTES * LADDER_STEPS_MAX as u64;
+/// A kind of error, with its sample.
+const ERROR_REPLY_BYTES: u64 = (ERROR_KIND_BYTES_MAX + ERROR_SAMPLE_BYTES_MAX) as u64 + 192;
 /// A rule as LIST shows it.
 const RULE_REPLY_BYTES: u64 = CRON_BYTES_MAX as u64 + 64;
 /// A row of QUEUES: a name, and names and numbers of the fields.
@@ -99,6 +102,10 @@ impl<'e, 'r> Plan<'e, 'r> {
             }
             Request::RandomQueue { db, .. } => {
                 self.answer(1 + self.name_count(db), NAME_REPLY_BYTES)
+            }
+            Request::Errors { .. } => {
+                let kinds = ERROR_KINDS_MAX as u64 + 1;
+                self.answer(1 + kinds / 4, kinds * ERROR_REPLY_BYTES);
             }
             Request::Groups(ref of) => self.groups(of),
             Request::Exists { queues, .. } => self.answer(1 + queues.len() as u64, 0),

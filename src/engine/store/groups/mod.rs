@@ -275,7 +275,7 @@ impl Store {
         });
         let number = groups.make(hash, name);
         self.databases[db].groups += 1;
-        self.databases[db].unpaced_image_bytes += record::pace_bytes(name);
+        self.databases[db].coming_image_bytes += record::pace_bytes(name);
         self.bytes += group_bytes(name);
         self.recount_spare(queue);
         self.retier(queue, number);
@@ -300,7 +300,7 @@ impl Store {
             queue_ref.groups = None;
         }
         self.databases[db].groups -= 1;
-        self.databases[db].unpaced_image_bytes -= image_bytes;
+        self.databases[db].coming_image_bytes -= image_bytes;
         self.bytes -= bytes;
         self.recount_spare(queue);
     }

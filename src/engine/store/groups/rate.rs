@@ -273,7 +273,7 @@ impl Store {
         change(&mut self.bytes, made, bytes);
         let database = &mut self.databases[db];
         change(&mut database.image_bytes, made, image);
-        change(&mut database.unpaced_image_bytes, !made, image);
+        change(&mut database.coming_image_bytes, !made, image);
         self.recount_spare(queue);
     }
 }

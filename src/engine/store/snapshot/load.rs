@@ -9,6 +9,7 @@
 
 use std::mem;
 
+use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::fact::{FactReader, Malformed};
 use crate::engine::model::group::GroupSettings;
 use crate::engine::model::lateness::Histogram;
@@ -154,6 +155,7 @@ impl Loader {
             Image::QueueMore(image) => self.queue_more(*image),
             Image::Group { queue, name, settings } => self.group(queue, name, settings),
             Image::GroupPaced { queue, name, gave } => self.group_pace(queue, name, gave),
+            Image::Error { queue, error } => self.error(queue, &error),
             Image::Job(image) => self.job(image),
             Image::Window { queue, id, policy, end } => self.window(queue, id, policy, end),
             Image::Schedule { queue, schedule } => self.schedule(queue, *schedule),
@@ -240,6 +242,13 @@ impl Loader {
         let now = store.queue(queue).used.start();
         store.set_pace(queue, name, gave, now);
         Some(())
+    }
+
+    fn error(&mut self, queue: QueueNo, error: &ErrorCount<'_>) -> Fits {
+        // It comes right after its queue.
+        self.standings.last().filter(|last| last.queue == queue)?;
+        when(error.count <= COUNTED_MAX && error.dead <= error.count)?;
+        when(self.store.restore_error(queue, error))
     }
 
     fn schedule(&mut self, queue: QueueNo, schedule: Schedule) -> Fits {

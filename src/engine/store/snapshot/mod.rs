@@ -488,8 +488,8 @@ impl Store {
         record::frame_bytes(&self.leading, counts) + self.policy_image_bytes + queues
     }
 
-    /// By how much more paces of groups that have none can make it. O(16).
-    pub fn unpaced_image_bytes(&self) -> u64 {
-        self.databases.iter().map(|database| database.unpaced_image_bytes).sum()
+    /// By how much more paces of groups that have none, and errors without a text, can make it. O(16).
+    pub fn coming_image_bytes(&self) -> u64 {
+        self.databases.iter().map(|database| database.coming_image_bytes).sum()
     }
 }

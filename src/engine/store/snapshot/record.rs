@@ -4,6 +4,7 @@
 //! A job takes 43 bytes in addition to id and body, 61 more and its error text once it was
 //! delivered.
 
+use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::fact::{ByteCount, FactReader, Malformed, Sink, Writer};
 use crate::engine::model::group::GroupSettings;
 use crate::engine::model::lateness::Histogram;
@@ -42,6 +43,7 @@ const WITH_GROUP: u8 = 13;
 const WITH_SUCCESSOR: u8 = 16;
 const GROUP: u8 = 14;
 const GROUP_PACED: u8 = 15;
+const ERROR: u8 = 17;
 
 // The stage of a job is in the low bits of its flags.
 const STAGES: u8 = 7;
@@ -103,6 +105,10 @@ pub fn pace_bytes(name: &[u8]) -> u64 {
     ByteCount::of(|out| write_pace(out, QueueNo(0), name, 0))
 }
 
+pub fn error_bytes(error: &ErrorCount<'_>) -> u64 {
+    ByteCount::of(|out| write_error(out, QueueNo(0), error))
+}
+
 pub fn schedule_bytes(schedule: &Schedule) -> u64 {
     ByteCount::of(|out| write_schedule(out, QueueNo(0), schedule))
 }
@@ -152,6 +158,16 @@ pub fn write_queue(out: &mut Vec<u8>, queue: &Queue) {
     for (name, settings) in queue.groups.iter().flat_map(|groups| groups.set()) {
         write_group(out, queue.number, name, settings);
     }
+    for error in queue.error_counts() {
+        write_error(out, queue.number, &error);
+    }
+}
+
+/// How often deliveries failed with a kind of error; those that are not listed have no text.
+fn write_error(out: &mut impl Sink, queue: QueueNo, error: &ErrorCount<'_>) {
+    let w = &mut Writer(out);
+    w.head(ERROR, queue).bytes(error.text.unwrap_or_default()).u64(error.count).u64(error.dead);
+    w.u64(error.first.0).u64(error.last.0).bytes(error.sample.unwrap_or_default());
 }
 
 /// The settings of a group.
@@ -298,6 +314,11 @@ pub enum Image<'a> {
         name: &'a [u8],
         gave: u64,
     },
+    /// How often deliveries of the previous queue failed with a kind of error.
+    Error {
+        queue: QueueNo,
+        error: ErrorCount<'a>,
+    },
     /// The previous queue's data other than its jobs, if it does not have its initial values.
     QueueMore(Box<QueueMore>),
     Job(JobImage<'a>),
@@ -417,6 +438,7 @@ impl<'a> Image<'a> {
             GROUP_PACED => {
                 Image::GroupPaced { queue: QueueNo(r.u32()?), name: r.group()?, gave: r.u64()? }
             }
+            ERROR => Image::Error { queue: QueueNo(r.u32()?), error: read_error(r)? },
             JOB => Image::Job(read_job(r)?),
             WINDOW => {
                 let (queue, id) = (QueueNo(r.u32()?), r.bytes()?);
@@ -449,6 +471,13 @@ fn read_successor(r: &mut FactReader<'_>) -> Result<Successor, Malformed> {
     }
     let group = (!group.is_empty()).then(|| group.into());
     Ok(Successor { policy, priority, added, due, group, meta, body: r.bytes()?.into() })
+}
+
+fn read_error<'a>(r: &mut FactReader<'a>) -> Result<ErrorCount<'a>, Malformed> {
+    let text = Some(r.bytes()?).filter(|text| !text.is_empty());
+    let (count, dead, first, last) = (r.u64()?, r.u64()?, r.millis()?, r.millis()?);
+    let sample = Some(r.bytes()?).filter(|id| !id.is_empty());
+    Ok(ErrorCount { text, count, dead, first, last, sample })
 }
 
 fn read_schedule(r: &mut FactReader<'_>) -> Result<Schedule, Malformed> {

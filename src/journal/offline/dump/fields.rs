@@ -2,6 +2,7 @@
 
 use super::DumpNames;
 use super::value::FieldValue;
+use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped, Inherited};
 use crate::engine::model::group::GroupSettings;
 use crate::engine::model::leading::{Leading, Stall};
@@ -179,6 +180,12 @@ impl<'a> DumpFields<'a> {
             }
             Image::GroupPaced { queue, name, gave } => {
                 self.text("image", "group_paced").queue(queue).group_pace(name, gave)
+            }
+            Image::Error {
+                queue,
+                error: ErrorCount { text, count, dead, first, last, sample },
+            } => {
+                put!(self.text("image", "error").queue(queue); text, count, dead, first, last, sample)
             }
             Image::Job(ref image) => self.text("image", "job").job_image(image),
             Image::Window { queue, id, policy, end } => {
