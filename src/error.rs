@@ -25,7 +25,7 @@ pub enum Error {
     )]
     GroupFull { group: Shown, queue: Shown, jobs: u64, max: u64 },
     /// It takes several turns, and a transaction has one.
-    #[error("ERR {command} with GROUP works in slices and cannot be part of a transaction")]
+    #[error("ERR {command} works in slices and cannot be part of a transaction")]
     InSlices { command: &'static str },
     /// Adding is refused until memory is freed.
     #[error(

@@ -88,7 +88,7 @@ pub const ACROSS_PER_TURN: usize = 1_024;
 pub const PURGES_MAX: usize = 64;
 /// Dead jobs that REDRIVE moves in a turn, 0.5 µs each.
 pub const REDRIVEN_PER_TURN: u32 = 1_024;
-/// Jobs at which PURGE and REDRIVE of a group look in a turn, 0.1 µs each.
+/// Jobs at which PURGE and REDRIVE of a group, and BULK, look in a turn, 0.1 µs each.
 pub const LOOKED_FOR_GROUP_PER_TURN: usize = 4_096;
 /// Dead jobs that leave in a turn for a lower `dead-max`, 0.5 µs each.
 pub const DROPPED_PER_TURN: u32 = 2_048;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use delayd::engine::Outcome;
 use delayd::engine::model::across::{Locate, Order, QueueRow, Queues, Readable};
+use delayd::engine::model::bulk::Filter;
 use delayd::engine::model::request::{
     Add, JobState, Nack, QueueName, Request, Reserve, Scan, Wait,
 };
@@ -287,8 +288,8 @@ fn a_scan_finds_by_due_time_and_text_what_a_model_finds() {
     }
     let begin = Scan::new(queue("q"), Cursor::BEGIN, 700);
     let due = (BEGIN_MS + 10_000, BEGIN_MS + 20_000);
-    let all = |scan: Scan<'static>, bench: &mut Bench| {
-        let (mut scan, mut ids) = (scan, Vec::new());
+    let all = |filter: Filter<'static>, bench: &mut Bench| {
+        let (mut scan, mut ids) = (Scan { filter, ..begin }, Vec::new());
         loop {
             bench.ask(1, Request::Scan(scan));
             let said = bench.take_events().remove(0);
@@ -307,22 +308,26 @@ fn a_scan_finds_by_due_time_and_text_what_a_model_finds() {
         ids
     };
     let is_due = |job: &(String, u64, u32)| (10_000..20_000).contains(&job.1);
-    assert_eq!(all(Scan { due: Some(due), ..begin }, &mut bench), expected(&is_due));
+    assert_eq!(all(Filter { due: Some(due), ..Filter::default() }, &mut bench), expected(&is_due));
     let contains = Some(&b"<7>"[..]);
-    assert_eq!(all(Scan { contains, ..begin }, &mut bench), expected(&|job| job.2 == 7));
-    let both = Scan { contains, due: Some(due), state: Some(JobState::Delayed), ..begin };
+    assert_eq!(
+        all(Filter { contains, ..Filter::default() }, &mut bench),
+        expected(&|job| job.2 == 7)
+    );
+    let both =
+        Filter { contains, due: Some(due), state: Some(JobState::Delayed), ..Filter::default() };
     assert_eq!(all(both, &mut bench), expected(&|job| is_due(job) && job.2 == 7));
-    let ready = Scan { due: Some(due), state: Some(JobState::Ready), ..begin };
+    let ready = Filter { due: Some(due), state: Some(JobState::Ready), ..Filter::default() };
     assert_eq!(all(ready, &mut bench), Vec::<String>::new());
     // In the id, and in the text of a NACK.
     let contains = Some(&b"j4999"[..]);
-    assert_eq!(all(Scan { contains, ..begin }, &mut bench), ["j4999"]);
+    assert_eq!(all(Filter { contains, ..Filter::default() }, &mut bench), ["j4999"]);
     bench.add(job("q", "lost", 0));
     bench.ask(5, Request::Reserve(reserve(Q, Wait::No, 10_000)));
     bench.nack(5, "lost", |nack| (nack.bury, nack.error) = (true, Some(&b"503 from bank"[..])));
     bench.take_events();
     let contains = Some(&b"from bank"[..]);
-    assert_eq!(all(Scan { contains, ..begin }, &mut bench), ["lost"]);
+    assert_eq!(all(Filter { contains, ..Filter::default() }, &mut bench), ["lost"]);
 }
 
 #[test]
@@ -333,7 +338,7 @@ fn a_step_of_a_search_ends_when_it_has_read_much() {
         bench.add(Add { id: Some(&[b'a' + number]), body: &body, ..job("q", "-", 0) });
     }
     let (mut scan, mut steps) = (Scan::new(queue("q"), Cursor::BEGIN, 10_000), 0);
-    scan.contains = Some(b"y");
+    scan.filter.contains = Some(b"y");
     loop {
         bench.ask(1, Request::Scan(scan));
         steps += 1;
@@ -347,7 +352,10 @@ fn a_step_of_a_search_ends_when_it_has_read_much() {
     // A hit in the first of them, which is found in whatever order they stand.
     bench.ask(
         1,
-        Request::Scan(Scan { contains: Some(b"x"), ..Scan::new(queue("q"), Cursor::BEGIN, 12) }),
+        Request::Scan(Scan {
+            filter: Filter { contains: Some(b"x"), ..Filter::default() },
+            ..Scan::new(queue("q"), Cursor::BEGIN, 12)
+        }),
     );
     let said = bench.take_events().remove(0);
     assert!(said.len() > 2, "{said}");

@@ -169,7 +169,7 @@ fn the_jobs_of_an_error_are_found() {
     let mut found = |error: &'static str| {
         let mut scan = command("DELAY.SCAN q 0 COUNT 1000 STATE DEAD");
         let Request::Scan(of) = &mut scan else { unreachable!() };
-        of.error = Some(error.as_bytes());
+        of.filter.error = Some(error.as_bytes());
         let mut ids: Vec<String> = asked(&mut bench, scan).split(' ').map(str::to_owned).collect();
         ids.sort();
         (ids.len(), ids[0].clone())

@@ -378,8 +378,9 @@ fn groups_go_with_a_renamed_queue() {
 fn a_scan_finds_the_jobs_of_a_group() {
     let mut bench = with("a1 b1 a2 x1");
     let scan = |group| {
-        let all = Scan::new(queue("q"), Cursor::BEGIN, 100);
-        Request::Scan(Scan { group: Some(group), ..all })
+        let mut all = Scan::new(queue("q"), Cursor::BEGIN, 100);
+        all.filter.group = Some(group);
+        Request::Scan(all)
     };
     let mut found: Vec<String> =
         asked(&mut bench, scan(b"a")).split(' ').map(str::to_owned).collect();

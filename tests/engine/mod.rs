@@ -2,6 +2,7 @@
 
 mod across;
 mod bench;
+mod bulk;
 mod closed_groups;
 mod errors;
 mod follow;

@@ -1,5 +1,6 @@
 //! PURGE: gone at once, with one fact; freed in slices.
 
+use delayd::engine::model::bulk::Filter;
 use delayd::engine::model::request::{JobState, Request, Scan, Wait, When};
 use delayd::engine::model::walk::Cursor;
 use delayd::engine::{Engine, Loader, Outcome, Settings};
@@ -46,7 +47,13 @@ fn without_a_state_all_but_leased_ones_go_and_ids_are_free_at_once() {
     }
     bench.check(1, peek("q", 9), &["1:r1 x w d1"]);
     let state = Some(JobState::Ready);
-    bench.ask(1, Request::Scan(Scan { state, ..Scan::new(queue("q"), Cursor::BEGIN, 9) }));
+    bench.ask(
+        1,
+        Request::Scan(Scan {
+            filter: Filter { state, ..Filter::default() },
+            ..Scan::new(queue("q"), Cursor::BEGIN, 9)
+        }),
+    );
     let expect_events = bench.take_events().remove(0);
     let mut seen: Vec<&str> = expect_events[2..].split(' ').collect();
     seen.sort_unstable();

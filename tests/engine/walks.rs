@@ -7,6 +7,7 @@ use crate::engine::bench::{BEGIN_MS, Bench, TransactionBegun, job, queue};
 use crate::support::lossy::Lossy;
 use crate::support::seeds::{Seen, for_each_seed};
 use delayd::engine::model::across::{Order, Queues};
+use delayd::engine::model::bulk::Filter;
 use delayd::engine::model::request::{Add, QueueName, Request, Scan};
 use delayd::engine::model::schedule::Scheduling;
 use delayd::engine::model::walk::Cursor;
@@ -285,7 +286,10 @@ impl World {
         let pattern = matches!(by, By::ScanMatch).then_some(PATTERN.as_bytes());
         let said = match by {
             By::Scan | By::ScanMatch => {
-                let scan = Scan { pattern, ..Scan::new(queue("q"), cursor, count) };
+                let scan = Scan {
+                    filter: Filter { pattern, ..Filter::default() },
+                    ..Scan::new(queue("q"), cursor, count)
+                };
                 self.ask(Request::Scan(scan))
             }
             By::ScanQueues => {

@@ -336,7 +336,13 @@ fn a_leader_that_is_asked_to_hands_over() {
     for round in 0..6 {
         let leader = trio.leader();
         let to = (leader + 1 + round % 2) % NODES;
-        says(&trio.wire(to).ask("FAILOVER"), "ERR FAILOVER is not valid when server is a replica");
+        // It is told by the leader that all nodes are online a moment after that leads.
+        wait_until("it follows a cluster that is complete", || {
+            let said = trio.wire(to).ask("FAILOVER");
+            (!said.is_error("LOADING")).then(|| {
+                says(&said, "ERR FAILOVER is not valid when server is a replica");
+            })
+        });
         // Some are added in between, and it has them.
         let before = trio.wire(leader).number("raft_committed_index");
         wait_until("it follows", || {

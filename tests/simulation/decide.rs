@@ -1,5 +1,6 @@
 //! What a request must do and answer, from the model alone.
 
+use delayd::engine::model::bulk::Filter;
 use delayd::engine::model::fact::{Destination, Fact};
 use delayd::engine::model::reply::Reason;
 use delayd::engine::model::request::{
@@ -220,6 +221,7 @@ impl<'c> Check<'c> {
                 }
                 self.begin_redrive(client);
             }
+            Request::Bulk(_) => unreachable!("tests/engine/bulk.rs"),
             Request::Purge { queue, purge } => self.purge(key(queue), purge),
             Request::Rename { db, queue, to, only_new } => {
                 self.rename((db.0, queue), (db.0, to), only_new);
@@ -359,7 +361,8 @@ impl<'c> Check<'c> {
             Request::Queues(_) | Request::Locate(_) => {
                 unreachable!("tests/engine/across.rs asks for them")
             }
-            Request::Scan(Scan { queue, cursor, state, pattern, count, .. }) => {
+            Request::Scan(Scan { queue, cursor, filter, count }) => {
+                let Filter { state, pattern, .. } = filter;
                 self.scan(key(queue), cursor.0, state, pattern, count, client);
             }
         }

@@ -1,14 +1,14 @@
 //! All jobs of a queue at once, or many of them.
 
 use crate::command::family::produce::{GROUP, QUEUE};
-use crate::command::family::queue::{STATES, state_of};
+use crate::command::family::queue::{FILTER, STATES, filter, state_of};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
+use crate::engine::model::bulk::{Bulk, BulkAct, Filter, NewDue};
 use crate::engine::model::group::Grouping;
-use crate::engine::model::request::Purge;
-use crate::engine::model::request::{Redrive, Request, When, Which};
+use crate::engine::model::request::{JobState, Purge, Redrive, Request, When, Which};
 use crate::error::Error;
 
 const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
@@ -43,6 +43,60 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ("DELAY.FORECAST orders 1h 3", "1) (integer) 1\n2) (integer) 1\n3) (integer) 0"),
     ])
     .parse(parse_forecast),
+    row("delay.bulk", "Cancels, redrives or reschedules all jobs that are like this", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of jobs in the queue, twice with OVER; done in slices, between which other \
+                     clients are served")
+        .arguments(&[
+            QUEUE,
+            Argument::one_of(
+                "act",
+                &[
+                    Argument::word("cancel", "CANCEL")
+                        .about("Remove delayed, ready and dead jobs; leased ones with FORCE."),
+                    Argument::word("redrive", "REDRIVE").about("Move dead jobs back to be delivered again."),
+                    Argument::word("reschedule", "RESCHEDULE")
+                        .about("Give delayed and ready jobs another due time; needs IN or BY."),
+                ],
+            ),
+            FILTER[0], FILTER[1], FILTER[2], FILTER[3], FILTER[4], FILTER[5], FILTER[6],
+            Argument::one_of(
+                "due-time",
+                &[
+                    Argument::option("IN", "when", ArgumentKind::When)
+                        .about("When they fall due, counted from the receipt of the command. For REDRIVE default now."),
+                    Argument::option("BY", "shift", ArgumentKind::Bytes).shown("[+|-]duration").about(
+                        "So much later than each one's own due time, or earlier.",
+                    ),
+                ],
+            )
+            .optional(),
+            Argument::option("OVER", "duration", ArgumentKind::Duration)
+                .about("Spread them evenly over this span, from the time of IN or BY on."),
+            Argument::option("LIMIT", "n", ArgumentKind::Integer).about("At most so many jobs. Default all."),
+            Argument::word("keep-attempts", "KEEP-ATTEMPTS")
+                .optional()
+                .about("With REDRIVE: attempts go on, and a job that has used them up gets one more."),
+            Argument::word("force", "FORCE").optional().about("With CANCEL: leased jobs, too; their tokens are void."),
+            Argument::word("dryrun", "DRYRUN").optional().about("Do nothing, and reply how many jobs there are."),
+        ])
+        .flags(&[Flag::Write])
+        .keys(KEY)
+        .access(Access::Delete)
+        .reply("Integer: how many jobs it was done to, or with DRYRUN would have been.")
+        .notes("At least one of STATE, MATCH, DUE, CONTAINS, ERROR, GROUP and REASON is needed: to remove all, use \
+                `DELAY.PURGE`. It is atomic for each job, not for all of them, in no particular order, and not allowed in a \
+                transaction. CANCEL removes what was there when it came. REDRIVE and RESCHEDULE take jobs that have not \
+                changed since, so that none is moved twice. If the connection closes or the server ends, what was done \
+                stays done and the rest is left; if the journal runs out of space, the reply is the number done so far. To \
+                run a shift that was broken off again, give DUE so that it leaves out what was moved already.")
+        .example(&[
+            ("DELAY.ADD mail 30m x ID order:7", "\"order:7\""),
+            ("DELAY.BULK mail RESCHEDULE MATCH order:* BY +1h DRYRUN", "(integer) 1"),
+            ("DELAY.BULK mail RESCHEDULE MATCH order:* BY +1h", "(integer) 1"),
+            ("DELAY.BULK mail REDRIVE ERROR \"no route to #\" OVER 10m", "(integer) 0"),
+            ("DELAY.BULK mail CANCEL STATE delayed CONTAINS x", "(integer) 1"),
+        ])
+        .parse(parse_bulk),
     row("delay.purge", "Removes all jobs of a queue in the given states", CommandSpec::BASE)
         .complexity("O(1); memory is freed in slices afterwards and counts until then. With GROUP O(N) where N is the number of \
                      jobs in the queue, in slices")
@@ -126,6 +180,59 @@ fn parse_forecast<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         schedules = true;
     }
     Ok(Action::Engine(Request::Forecast { queue, span_ms, count, schedules }))
+}
+
+fn parse_bulk<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let (queue, mut act, mut meant) = (args.queue()?, None, Filter::default());
+    let (mut due, mut over_ms, mut limit) = (None, 0, None);
+    let [mut keep_attempts, mut force, mut dry_run] = [false; 3];
+    while let Some(option) = args.option()? {
+        match option {
+            "CANCEL" | "REDRIVE" | "RESCHEDULE" => act = Some(option),
+            "IN" => due = Some(NewDue::At(args.when()?)),
+            "BY" => due = Some(NewDue::Shifted(args.shift("BY")?)),
+            "OVER" => over_ms = args.duration("OVER", 1)?,
+            "LIMIT" => limit = Some(args.integer("limit", 1, i64::MAX as u64)?),
+            "KEEP-ATTEMPTS" => keep_attempts = true,
+            "FORCE" => force = true,
+            "DRYRUN" => dry_run = true,
+            _ => filter(args, option, &mut meant)?,
+        }
+    }
+    let wrong = |text: &str| Error::text(format!("ERR syntax error: {text}"));
+    let act = match (act, due) {
+        (Some("CANCEL"), None) if over_ms == 0 => BulkAct::Cancel { force },
+        (Some("CANCEL"), _) => return Err(wrong("CANCEL takes no IN, BY and OVER")),
+        (Some("REDRIVE"), None) => BulkAct::Redrive { when: When::In(0), keep_attempts },
+        (Some("REDRIVE"), Some(NewDue::At(when))) => BulkAct::Redrive { when, keep_attempts },
+        (Some("REDRIVE"), _) => return Err(wrong("REDRIVE takes IN, not BY")),
+        (Some(_), Some(due)) => BulkAct::Reschedule(due),
+        (Some(_), None) => return Err(wrong("RESCHEDULE needs IN or BY")),
+        (None, _) => return Err(wrong("CANCEL, REDRIVE or RESCHEDULE is needed")),
+    };
+    if force && !matches!(act, BulkAct::Cancel { .. }) {
+        return Err(wrong("FORCE needs CANCEL"));
+    }
+    if keep_attempts && !matches!(act, BulkAct::Redrive { .. }) {
+        return Err(wrong("KEEP-ATTEMPTS needs REDRIVE"));
+    }
+    if meant == Filter::default() {
+        let words = "STATE, MATCH, DUE, CONTAINS, ERROR, GROUP or REASON";
+        return Err(wrong(&format!(
+            "{words} is needed; DELAY.PURGE and DELAY.REDRIVE take all jobs"
+        )));
+    }
+    if let Some(state) = meant.state.filter(|state| !act.takes(*state)) {
+        let hint = if state == JobState::Leased && matches!(act, BulkAct::Cancel { .. }) {
+            " without FORCE"
+        } else {
+            ""
+        };
+        let word = state.word();
+        return Err(wrong(&format!("{} takes no {word} jobs{hint}", act.word())));
+    }
+    let bulk = Bulk { queue, filter: meant, act, limit, dry_run, over_ms };
+    Ok(Action::Engine(Request::Bulk(bulk)))
 }
 
 fn parse_redrive<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

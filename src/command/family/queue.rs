@@ -5,6 +5,7 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
+use crate::engine::model::bulk::Filter;
 use crate::engine::model::group::Grouping;
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::{JobState, Request, Scan};
@@ -26,6 +27,35 @@ const REASONS: &[Argument] = &[
     Argument::word("timeout", "TIMEOUT").about("The lease of its last attempt ran out."),
     Argument::word("lost", "LOST").about("The connection of its last attempt closed (`BOUND`)."),
     Argument::word("buried", "BURIED").about("`NACK ... BURY`."),
+];
+
+/// What SCAN and BULK take to say which jobs are meant; [`filter`] reads it.
+pub(super) const FILTER: [Argument; 7] = [
+    Argument::one_of("state", STATES).after("STATE").optional().about("Only jobs in this state."),
+    Argument::option("MATCH", "pattern", ArgumentKind::Pattern)
+        .shown("glob")
+        .about("Only jobs whose id matches: `*`, `?`, `[a-z]`, `\\` before a literal byte."),
+    Argument::block(
+        "due",
+        &[
+            Argument::new("from", ArgumentKind::Instant),
+            Argument::new("until", ArgumentKind::Instant),
+        ],
+    )
+    .after("DUE")
+    .optional()
+    .about("Only jobs due at or after the first instant and before the second: `@<unix-ms>`, or a date, time and offset."),
+    Argument::option("CONTAINS", "text", ArgumentKind::Bytes)
+        .about("Only jobs with these bytes, 1 to 1024, in id, body or the text of the last `NACK ... ERROR`."),
+    Argument::option("ERROR", "error", ArgumentKind::Bytes).shown("text").about(
+        "Only jobs whose text of the last `NACK ... ERROR` is exactly this, or that count under this error of \
+         `DELAY.ERRORS`, 0 to 1024 bytes; empty for jobs without a text.",
+    ),
+    GROUP.about("Only jobs of this group."),
+    Argument::one_of("reason", REASONS)
+        .after("REASON")
+        .optional()
+        .about("Only dead jobs that died for this reason."),
 ];
 
 const COUNT: Argument = Argument::option("COUNT", "count", ArgumentKind::Integer).shown("n");
@@ -116,31 +146,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .arguments(&[
             QUEUE,
             Argument::new("cursor", ArgumentKind::Integer).about("0 to begin, then the cursor of the last reply."),
-            Argument::one_of("state", STATES).after("STATE").optional().about("Only jobs in this state."),
-            Argument::option("MATCH", "pattern", ArgumentKind::Pattern)
-                .shown("glob")
-                .about("Only jobs whose id matches: `*`, `?`, `[a-z]`, `\\` before a literal byte."),
-            Argument::block(
-                "due",
-                &[
-                    Argument::new("from", ArgumentKind::Instant),
-                    Argument::new("until", ArgumentKind::Instant),
-                ],
-            )
-            .after("DUE")
-            .optional()
-            .about("Only jobs due at or after the first instant and before the second: `@<unix-ms>`, or a date, time and offset."),
-            Argument::option("CONTAINS", "text", ArgumentKind::Bytes)
-                .about("Only jobs with these bytes, 1 to 1024, in id, body or the text of the last `NACK ... ERROR`."),
-            Argument::option("ERROR", "error", ArgumentKind::Bytes)
-                .shown("text")
-                .about(
-                    "Only jobs whose text of the last `NACK ... ERROR` is exactly this, or that count under this error of \
-                     `DELAY.ERRORS`, 0 to 1024 bytes; empty for jobs without a text.",
-                ),
-            GROUP.about("Only jobs of this group."),
-            Argument::one_of("reason", REASONS).after("REASON").optional().about("Only dead jobs that died for this \
-                reason."),
+            FILTER[0], FILTER[1], FILTER[2], FILTER[3], FILTER[4], FILTER[5], FILTER[6],
             COUNT.about("How many jobs to examine, 1 to 10000. Default 10."),
         ])
         .flags(&[Flag::ReadOnly])
@@ -205,19 +211,31 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let mut scan = Scan::new(queue, cursor, COUNT_DEFAULT);
     while let Some(option) = args.option()? {
         match option {
-            "STATE" => scan.state = state_of(args.choice()?),
-            "MATCH" => scan.pattern = Some(args.pattern("pattern")?),
-            "DUE" => scan.due = Some(parse_due(args)?),
-            "ERROR" if args.peek() == Some(b"") => scan.error = Some(args.word("text")?),
-            "ERROR" => scan.error = Some(args.text("text", SEARCH_BYTES_MAX)?),
-            "REASON" => scan.reason = reason_of(args.choice()?),
-            "GROUP" => scan.group = Some(args.group()?),
-            "CONTAINS" => scan.contains = Some(args.text("text", SEARCH_BYTES_MAX)?),
             "COUNT" => scan.count = args.count("count")?,
-            _ => return Err(args.unknown_option()),
+            _ => filter(args, option, &mut scan.filter)?,
         }
     }
     Ok(Action::Engine(Request::Scan(scan)))
+}
+
+/// Reads an option of [`FILTER`].
+pub(super) fn filter<'a>(
+    args: &mut Args<'a>,
+    option: &str,
+    filter: &mut Filter<'a>,
+) -> Result<(), Error> {
+    match option {
+        "STATE" => filter.state = state_of(args.choice()?),
+        "MATCH" => filter.pattern = Some(args.pattern("pattern")?),
+        "DUE" => filter.due = Some(parse_due(args)?),
+        "ERROR" if args.peek() == Some(b"") => filter.error = Some(args.word("text")?),
+        "ERROR" => filter.error = Some(args.text("text", SEARCH_BYTES_MAX)?),
+        "REASON" => filter.reason = reason_of(args.choice()?),
+        "GROUP" => filter.group = Some(args.group()?),
+        "CONTAINS" => filter.contains = Some(args.text("text", SEARCH_BYTES_MAX)?),
+        _ => return Err(args.unknown_option()),
+    }
+    Ok(())
 }
 
 fn parse_due(args: &mut Args<'_>) -> Result<(u64, u64), Error> {

@@ -243,6 +243,24 @@ impl<'a> Args<'a> {
         })
     }
 
+    /// A duration with or without a sign, in ms.
+    pub fn shift(&mut self, name: &str) -> Result<i64, Error> {
+        let word = self.word(name)?;
+        let unsigned = word.strip_prefix(b"+").or(word.strip_prefix(b"-")).unwrap_or(word);
+        match duration::parse(unsigned) {
+            Some(Whole::Fits(ms @ 1..=DELAY_MS_MAX)) if word.starts_with(b"-") => Ok(-(ms as i64)),
+            Some(Whole::Fits(ms @ 1..=DELAY_MS_MAX)) => Ok(ms as i64),
+            Some(_) => {
+                let (shown, most) = (Shown::new(word), Written(DELAY_MS_MAX));
+                Err(Error::text(format!("ERR {name} {shown} is not from 1ms to {most}")))
+            }
+            None => Err(Error::text(format!(
+                "ERR {name} {} is not a duration such as +1h or -10m",
+                Shown::new(word)
+            ))),
+        }
+    }
+
     /// A duration in ms, from `least` to 365000d.
     pub fn duration(&mut self, name: &str, least: u64) -> Result<u64, Error> {
         self.duration_to(name, least, DELAY_MS_MAX)

@@ -3,7 +3,7 @@
 
 use crate::command::spec::CommandSpec;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
     /// Its name, lower case.
     pub name: &'static str,

@@ -163,6 +163,7 @@ impl Live {
             _ if !matches!(why, Misconf::NoRoom { .. }) => None,
             Some(Unfinished::Redrive(begun)) => Some(begun.moved),
             Some(Unfinished::PurgeGroup(begun)) => Some(begun.removed),
+            Some(Unfinished::Bulk(begun)) => Some(begun.done),
             _ => None,
         }
     }

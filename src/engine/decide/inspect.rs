@@ -1,5 +1,6 @@
 //! Looking without changing: GET, STATS, LEN, PEEK, SCAN, FORECAST.
 
+use crate::engine::decide::filtered::Sieve;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{JobState, QueueName, Scan};
 use crate::engine::model::stats::StatsView;
@@ -8,14 +9,10 @@ use crate::engine::model::walk::Cursor;
 use crate::engine::step::Step;
 use crate::engine::step::forecast::Forecast;
 use crate::engine::step::slice::Slice;
-use crate::engine::store::Store;
-use crate::engine::store::jobs::{History, JobIndex};
+use crate::engine::store::jobs::JobIndex;
 use crate::error::Error;
-use crate::glob;
 use crate::limits::{self, FORECAST_JOBS_PER_TURN, FORECAST_SPANS_MAX, FORECAST_SPANS_PER_TURN};
 use std::cmp::Reverse;
-
-use memchr::memmem::Finder;
 
 impl Step<'_, '_> {
     /// A transaction cannot be interrupted. Its own additions since it was prepared are bounded by
@@ -118,19 +115,13 @@ impl Step<'_, '_> {
         };
         let (store, mut glimpses) = (&*self.store, Vec::new());
         let queue = store.queue(number);
-        let group = of.group.map(|name| store.find_group(number, name));
-        if group == Some(None) {
+        let Some(sieve) = Sieve::new(store, number, &of.filter) else {
             return self.reply(Reply::Scanned(Cursor::END, &[]));
-        }
-        let group = group.flatten();
-        let finder = of.contains.map(Finder::new);
-        let mut slice = Slice::new(from, of.count as usize, of.pattern);
+        };
+        let mut slice = Slice::new(from, of.count as usize, of.filter.pattern);
         slice.go(|place, count, steps| {
             store.scan_jobs_while(queue, place, count, |index| {
-                let is_of = |group| store.jobs().group(index) == group;
-                if group.is_none_or(is_of)
-                    && let Some(state) = fits(store, index, of, finder.as_ref(), steps)
-                {
+                if let Some(state) = sieve.fits(store, index, steps) {
                     glimpses.push(store.glimpse(index, state));
                 }
                 // One body may be as long as all that a turn has time for.
@@ -141,58 +132,6 @@ impl Step<'_, '_> {
         self.turn.outbox.reply(self.client, Reply::Scanned(next, &glimpses));
         Outcome::Replied
     }
-}
-
-/// The job's state if SCAN is to show it; adds to `steps` what it took to look. Patterns and texts come last, as
-/// they take the longest.
-fn fits(
-    store: &Store,
-    index: JobIndex,
-    of: &Scan<'_>,
-    finder: Option<&Finder<'_>>,
-    steps: &mut u64,
-) -> Option<JobState> {
-    let state = store.jobs().get(index).stage.state()?;
-    let is_due = |(from, until)| (from..until).contains(&store.due(index).0);
-    let is_named =
-        |pattern, steps: &mut u64| glob::matches_counted(pattern, store.jobs().id(index), steps);
-    let fits = of.state.is_none_or(|wanted| wanted == state)
-        && of.due.is_none_or(is_due)
-        && is_marked(store, index, state, of)
-        && of.pattern.is_none_or(|pattern| is_named(pattern, steps))
-        && finder.is_none_or(|finder| contains(store, index, finder, steps));
-    fits.then_some(state)
-}
-
-/// Whether a job has the error and died of the reason that are asked for.
-fn is_marked(store: &Store, index: JobIndex, state: JobState, of: &Scan<'_>) -> bool {
-    let history = store.jobs().history(index);
-    let reason = history.filter(|_| state == JobState::Dead).and_then(History::death);
-    of.error.is_none_or(|error| has_error(store, index, error))
-        && of.reason.is_none_or(|wanted| reason.is_some_and(|(reason, _)| reason == wanted))
-}
-
-/// Whether a job's text is this, or of this kind.
-fn has_error(store: &Store, index: JobIndex, error: &[u8]) -> bool {
-    error == error_of(store, index)
-        || !error.is_empty() && store.error_kind(index).is_some_and(|kind| *kind == *error)
-}
-
-/// The text of the last `NACK ... ERROR`; empty without one.
-fn error_of(store: &Store, index: JobIndex) -> &[u8] {
-    let history = store.jobs().history(index);
-    history.and_then(|history| history.error.as_deref()).unwrap_or_default()
-}
-
-/// Whether a job has the text in id, body or error.
-fn contains(store: &Store, index: JobIndex, finder: &Finder<'_>, steps: &mut u64) -> bool {
-    let jobs = store.jobs();
-    *steps += limits::SEARCHED_JOB_STEPS;
-    let texts = [jobs.id(index), jobs.body(index), error_of(store, index)];
-    texts.into_iter().any(|text| {
-        *steps += text.len() as u64 / limits::SEARCHED_BYTES_PER_STEP;
-        finder.find(text).is_some()
-    })
 }
 
 impl Step<'_, '_> {

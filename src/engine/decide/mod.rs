@@ -5,6 +5,7 @@ mod add;
 mod bulk;
 mod change;
 mod configure;
+mod filtered;
 mod groups;
 mod inspect;
 mod keys;
@@ -57,6 +58,7 @@ impl Step<'_, '_> {
             Request::Cancel { queue, id, force } => self.cancel(queue, id, force),
             Request::Reschedule { queue, id, when, only } => self.reschedule(queue, id, when, only),
             Request::Redrive(ref redrive) => self.redrive(redrive),
+            Request::Bulk(ref of) => self.bulk(of),
             Request::Purge { queue, purge } => self.purge(queue, purge),
             Request::Get { queue, id } => self.get(queue, id),
             Request::Settings { queue, only } => self.show_settings(queue, only),

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use crate::engine::model::bulk::{Bulk, BulkAct};
 use crate::engine::model::fact::{ByteCount, Destination, Fact, FactId, Image, Writer};
 use crate::engine::model::group::{GroupRate, GroupSettings, Grouping};
 use crate::engine::model::meta::Meta;
@@ -292,6 +293,15 @@ impl Bound {
                 Bound::whole(ids.iter().map(redriven).sum())
             }
             Request::Redrive(Redrive { which: Which::InGroup { .. }, .. }) => {
+                let most = u64::from(REDRIVEN_PER_TURN) * SIZES.redriven;
+                Bound { bytes: most, ..Bound::whole(SIZES.redriven) }
+            }
+            Request::Bulk(Bulk { dry_run: true, .. }) => return None,
+            Request::Bulk(Bulk { act: BulkAct::Cancel { .. }, .. }) => {
+                let most = LOOKED_FOR_GROUP_PER_TURN as u64 * SIZES.deleted;
+                Bound { bytes: most, ..Bound::ending(SIZES.deleted) }
+            }
+            Request::Bulk(_) => {
                 let most = u64::from(REDRIVEN_PER_TURN) * SIZES.redriven;
                 Bound { bytes: most, ..Bound::whole(SIZES.redriven) }
             }

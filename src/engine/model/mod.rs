@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 pub mod across;
+pub mod bulk;
 pub mod errors;
 pub mod event;
 pub mod fact;

@@ -4,12 +4,12 @@
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
 pub use crate::engine::model::across::{Locate, Queues, Readable};
+use crate::engine::model::bulk::{Bulk, Filter};
 use crate::engine::model::group::Grouping;
 use crate::engine::model::meta::OwnMeta;
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
-use crate::engine::model::reply::Reason;
 use crate::engine::model::schedule::Scheduling;
 use crate::engine::model::walk::Cursor;
 use crate::ids::{Db, Token};
@@ -234,20 +234,7 @@ pub struct Find<'a> {
 pub struct Scan<'a> {
     pub queue: QueueName<'a>,
     pub cursor: Cursor,
-    /// Only jobs in this state.
-    pub state: Option<JobState>,
-    /// Only jobs whose id matches this glob.
-    pub pattern: Option<&'a [u8]>,
-    /// Only jobs that are due from the one ms on and before the other, unix ms.
-    pub due: Option<(u64, u64)>,
-    /// Only jobs with these bytes in id, body or error.
-    pub contains: Option<&'a [u8]>,
-    /// Only jobs whose error is this text; empty for those without one.
-    pub error: Option<&'a [u8]>,
-    /// Only dead jobs with this reason.
-    pub reason: Option<Reason>,
-    /// Only jobs of this group.
-    pub group: Option<&'a [u8]>,
+    pub filter: Filter<'a>,
     /// How many jobs to look at, 1 to 10,000.
     pub count: u32,
 }
@@ -255,18 +242,7 @@ pub struct Scan<'a> {
 impl<'a> Scan<'a> {
     /// Bytes of all jobs.
     pub fn new(queue: QueueName<'a>, cursor: Cursor, count: u32) -> Scan<'a> {
-        Scan {
-            queue,
-            cursor,
-            state: None,
-            pattern: None,
-            due: None,
-            contains: None,
-            error: None,
-            reason: None,
-            group: None,
-            count,
-        }
+        Scan { queue, cursor, filter: Filter::default(), count }
     }
 }
 
@@ -382,6 +358,8 @@ pub enum Request<'a> {
     Get { queue: QueueName<'a>, id: &'a [u8] },
     /// `DELAY.STATS` → statistics or a nil array.
     Stats { queue: QueueName<'a> },
+    /// `DELAY.BULK` → how many jobs something was done to.
+    Bulk(Bulk<'a>),
     /// `DELAY.ERRORS` → how often deliveries failed, by kinds of errors.
     Errors { queue: QueueName<'a> },
     /// `DELAY.FORECAST` → how many jobs fall due in each of the next spans.
@@ -549,6 +527,7 @@ impl<'a> Request<'a> {
             | Request::Cancel { queue, .. }
             | Request::Reschedule { queue, .. }
             | Request::Purge { queue, .. }
+            | Request::Bulk(Bulk { queue, .. })
             | Request::Get { queue, .. }
             | Request::Stats { queue }
             | Request::Errors { queue }

@@ -75,6 +75,7 @@ pub enum Unfinished {
     Keys(KeysProgress),
     Redrive(Redriven),
     PurgeGroup(Box<GroupPurge>),
+    Bulk(Box<BulkProgress>),
     /// A LIST of schedules that has found none yet: the name that it has looked at last.
     Schedules(Box<[u8]>),
 }
@@ -123,6 +124,24 @@ pub struct GroupPurge {
     /// In the walk through the ids.
     pub place: u64,
     pub removed: u64,
+}
+
+/// How far a BULK has come.
+#[derive(Debug)]
+pub struct BulkProgress {
+    pub queue: QueueNo,
+    pub born: u64,
+    /// When it began, and what was there then.
+    pub at: Millis,
+    pub floors: Floors,
+    /// The due time of the first, as of the receipt of the command.
+    pub due: Millis,
+    /// In the walk through the ids.
+    pub place: u64,
+    /// How many there are, if that had to be known first; none while they are counted.
+    pub counted: Option<u64>,
+    pub found: u64,
+    pub done: u64,
 }
 
 #[cfg(test)]

@@ -211,6 +211,11 @@ impl Store {
         job.added < at || job.added == at && stood()
     }
 
+    /// Whether a job stands where it stood when these were the floors; one that a consumer has given back does again.
+    pub fn stands_as_then(&self, index: JobIndex, floors: &Floors) -> bool {
+        floors.cover(&self.jobs, index)
+    }
+
     /// Removes all jobs of some states at once; returns how many.
     pub(super) fn purge(&mut self, number: QueueNo, purge: Purge, now: Micros) -> u64 {
         let base = if self.bases.is_running() { self.bases.number() } else { 0 };

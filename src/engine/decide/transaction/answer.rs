@@ -71,13 +71,13 @@ impl<'e, 'r> Plan<'e, 'r> {
                 let spans = if schedules { known.saturating_mul(count) } else { 0 };
                 self.answer(1 + jobs + count + spans, count * NUMBER_BYTES);
             }
-            Request::Scan(Scan { queue, count, pattern, contains, .. }) => {
+            Request::Scan(Scan { queue, count, filter, .. }) => {
                 let account = self.account(queue);
                 let jobs = account.queues.iter().map(|queue| queue.table.len() as u64);
                 let jobs = jobs.sum::<u64>() + account.came;
                 let shown = jobs.min(u64::from(count) + SCAN_MORE);
-                let mut entries = 1 + u64::from(count) * matching_cost(pattern);
-                if contains.is_some() {
+                let mut entries = 1 + u64::from(count) * matching_cost(filter.pattern);
+                if filter.contains.is_some() {
                     let bytes = self.account(queue).bytes_in(&JobState::ALL);
                     entries += u64::from(count) + bytes.min(SEARCHED_BYTES_MAX) / 4096;
                 }

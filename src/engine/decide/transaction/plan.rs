@@ -117,10 +117,11 @@ impl<'e, 'r> Plan<'e, 'r> {
                 self.answer(1, 0);
             }
             Request::Redrive(Redrive { which: Which::InGroup { .. }, .. }) => {
-                return Err(Error::InSlices { command: "REDRIVE" });
+                return Err(Error::InSlices { command: "REDRIVE with GROUP" });
             }
+            Request::Bulk(_) => return Err(Error::InSlices { command: "BULK" }),
             Request::Groups(Grouping::Purge { .. }) => {
-                return Err(Error::InSlices { command: "PURGE" });
+                return Err(Error::InSlices { command: "PURGE with GROUP" });
             }
             Request::Redrive(ref redrive) => count = self.redrive(redrive),
             Request::DeleteEqual { queue, body, count: asked, .. } => {
