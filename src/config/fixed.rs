@@ -40,8 +40,8 @@ pub static LIMITS: &[Limit] = table![
     META_BYTES_MAX Bytes "All names and values of one META.",
     ARGUMENTS_MAX Count "Arguments of one command, its name included. A longer one is read and refused.",
     COUNT_MAX Count "Every COUNT, number of queues or ids, and the spans of DELAY.FORECAST; not the COUNT of \
-        DELAY.QUEUES, DELAY.GROUPS and DELAY.FIND.",
-    ROWS_MAX Count "COUNT of DELAY.QUEUES, DELAY.GROUPS and DELAY.FIND.",
+        DELAY.QUEUES, DELAY.GROUPS, DELAY.FIND and DELAY.BUSY.",
+    ROWS_MAX Count "COUNT of DELAY.QUEUES, DELAY.GROUPS, DELAY.FIND and DELAY.BUSY.",
     SEARCH_BYTES_MAX Bytes "The text of DELAY.SCAN's CONTAINS, at least 1 byte, and of its ERROR.",
     REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and similar, and group and META of jobs that are shown \
         with them or taken at most once: the job that \

@@ -36,6 +36,7 @@ use journal_room::{Bound, Flow};
 use model::event::Events;
 pub use model::fact::{Applying, Facts};
 use model::fact::{Fact, Malformed};
+use model::holder::Holder;
 pub use model::leading::{Lead, Leading, Stall};
 use model::reply::Reply;
 use model::request::{QueueName, Request};
@@ -253,6 +254,13 @@ impl Engine {
     /// Takes `client` out of the lines without a reply; false if it does not wait.
     pub fn stop_waiting(&mut self, client: ClientId) -> bool {
         self.live.stop_waiting(&mut self.store, client)
+    }
+
+    /// `client` is this in words from here on, until some time after it is [`closed`](Engine::closed). Call it before
+    /// its first request that takes or acknowledges jobs, and after its words have changed; without it, leases and
+    /// statistics have only its number.
+    pub fn introduce(&mut self, client: ClientId, holder: Holder) {
+        self.live.holders.introduce(client, holder);
     }
 
     /// All that was handed to `client` is on its way: the hand-offs stand.

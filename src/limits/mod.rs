@@ -172,7 +172,7 @@ const _: () = assert!(TRANSACTION_REPLY_BYTES_MAX > REPLY_BYTES_MAX as u64);
 pub const PATTERN_BYTES_MAX: usize = 2 * NAME_BYTES_MAX;
 /// Longest text that DELAY.SCAN looks for, bytes.
 pub const SEARCH_BYTES_MAX: usize = 1024;
-/// Most rows of one DELAY.QUEUES and DELAY.FIND: with the longest names they have 1.2 MB.
+/// Most rows of one DELAY.QUEUES, DELAY.FIND and DELAY.BUSY: with the longest names they have 1.2 MB.
 pub const ROWS_MAX: u64 = 1_000;
 /// Patterns of one CONFIG GET; each is compared with all options.
 pub const CONFIG_PATTERNS_MAX: usize = 256;

@@ -1,7 +1,7 @@
 //! A turn: every stage is bounded, so that no client and no queue delays the others. Users do not see these limits;
 //! work beyond one of them waits for the next turn.
 
-use super::COUNT_MAX;
+use super::{COUNT_MAX, ROWS_MAX};
 
 /// Least time between two comparisons with the wall clock, and between two looks at all clients, µs. A turn comes
 /// as often at the least.
@@ -84,6 +84,10 @@ pub const KEYS_PER_TURN: usize = 8192;
 const _: () = assert!(OLDEST_READY_AT_ONCE <= KEYS_PER_TURN);
 /// Queues that DELAY.QUEUES and DELAY.FIND examine in a turn, up to 0.5 µs each; one whose row is kept counts as five.
 pub const ACROSS_PER_TURN: usize = 1_024;
+/// Leases of one queue that DELAY.BUSY examines, the first to end: it cannot be interrupted meanwhile. 50 ns each, and
+/// 300 ns if they all end at once.
+pub const BUSY_PER_QUEUE: usize = 8_192;
+const _: () = assert!(BUSY_PER_QUEUE > ROWS_MAX as usize);
 /// Purges of one queue whose memory is not freed yet; a further PURGE waits for the next turn.
 pub const PURGES_MAX: usize = 64;
 /// Dead jobs that REDRIVE moves in a turn, 0.5 µs each.

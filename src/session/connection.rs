@@ -19,6 +19,8 @@ impl Session {
         what: Connection<'_>,
         world: &mut dyn World,
     ) -> CommandStep {
+        // The others may change its words.
+        self.introduced &= matches!(what, Connection::Select(_));
         match what {
             Connection::Hello(hello) => return self.hello(hello, world),
             Connection::Auth { user, password } => return self.auth(user, password, world),

@@ -93,6 +93,8 @@ pub struct Session {
     subscriptions: SubscriptionCounts,
     /// It sees every command.
     monitors: bool,
+    /// The engine knows it in words.
+    introduced: bool,
 }
 
 /// How one command went, inside or outside of a transaction.
@@ -151,6 +153,7 @@ impl Session {
             watching: Watching::default(),
             subscriptions: [0; 2],
             monitors: false,
+            introduced: false,
         }
     }
 
@@ -504,6 +507,10 @@ impl Session {
         place: CommandPlace,
         world: &mut dyn World,
     ) -> CommandStep {
+        if !self.introduced && request.is_workers() {
+            world.introduce(self.id, &self.name, [&self.lib_name, &self.lib_version]);
+            self.introduced = true;
+        }
         match world.handle(self.id, request, place == CommandPlace::InExec) {
             Outcome::Replied => CommandStep::Done,
             Outcome::Waiting => CommandStep::Waiting,

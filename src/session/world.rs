@@ -34,6 +34,9 @@ pub trait World {
     /// way of the server's outbox.
     fn handle(&mut self, client: ClientId, request: &Request<'_>, in_exec: bool) -> Outcome;
 
+    /// `Engine::introduce`: `client`, which is the running one, has this name, and a library with this name and version.
+    fn introduce(&mut self, client: ClientId, name: &[u8], library: [&[u8]; 2]);
+
     /// `Engine::stamp`: the queue as it is now. `client` watches it from here on.
     fn watch(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp;
 

@@ -86,6 +86,7 @@ fn model(bench: &mut Bench, names: &[String], fits: impl Fn(&str) -> bool) -> Ve
             lateness_p99_us: stats.lateness_us[1],
             schedules: stats.schedules,
             groups: stats.groups,
+            last_reserve: stats.last_reserve.map(|last| last.at),
         });
     }
     bench.take_events();

@@ -7,6 +7,7 @@ use delayd::engine::journal_room::Flow;
 use delayd::engine::model::across::{FoundJob, QueueRow};
 use delayd::engine::model::errors::ErrorCount;
 use delayd::engine::model::group::GroupRow;
+use delayd::engine::model::holder::{Holder, LeaseView};
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::Purge;
@@ -85,6 +86,14 @@ fn error(row: &ErrorCount<'_>) -> String {
     format!("{kind}: {}/{} {sample} {first} to {last}", row.count, row.dead)
 }
 
+/// Queue, id, client, its words, when it began and ends, and the attempt.
+fn lease(LeaseView { row, holder }: &LeaseView<'_>) -> String {
+    let holder = holder.map_or("nil".into(), |holder| text(&holder.short()));
+    let (begun, end) = (since(row.since), since(Some(row.lease_end)));
+    let names = format!("{} {} {}", text(&row.queue), text(&row.id), row.client);
+    format!("{names} {holder} {begun} {end} {}", row.attempt)
+}
+
 impl Outbox for Log {
     fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
         let said = match reply {
@@ -158,6 +167,7 @@ impl Outbox for Log {
                 };
                 jobs.iter().map(line).collect::<Vec<_>>().join(", ")
             }
+            Reply::Leases(leases) => leases.iter().map(lease).collect::<Vec<_>>().join(", "),
             Reply::ScheduleSet(change, next) => format!("{} {}", change.word(), since(next)),
             Reply::Schedule(view) => shown(view),
             Reply::Schedules(rows) => {
@@ -459,6 +469,13 @@ impl Bench {
 
     pub fn sent_first(&mut self, client: u64, replies: usize) {
         self.engine.sent_first(ClientId(client), replies);
+    }
+
+    /// A client says who it is: `name@address`.
+    pub fn introduce(&mut self, client: u64, words: &str) {
+        let (name, address) = words.split_once('@').expect("a name and an address");
+        let holder = Holder::new(address.as_bytes(), name.as_bytes(), [b"", b""]);
+        self.engine.introduce(ClientId(client), holder);
     }
 
     pub fn closed(&mut self, client: u64) {

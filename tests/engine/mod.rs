@@ -3,6 +3,7 @@
 mod across;
 mod bench;
 mod bulk;
+mod busy;
 mod closed_groups;
 mod errors;
 mod follow;

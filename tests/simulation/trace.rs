@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use delayd::engine::model::across::{FoundJob, QueueRow};
 use delayd::engine::model::group::{GroupRow, GroupView};
+use delayd::engine::model::holder::LeaseRow;
 use delayd::engine::model::queue_settings::Pause;
 use delayd::engine::model::queue_settings::Setting;
 use delayd::engine::model::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
@@ -135,6 +136,7 @@ pub enum Said {
     ScannedNames(u64, Vec<Kept>),
     Queues(Vec<QueueRow>),
     Found(Vec<FoundJob>),
+    Leases(Vec<LeaseRow>),
     ScheduleSet(ScheduleChange, Option<Millis>),
     Schedule(Box<ScheduleSeen>),
     Schedules(Vec<ScheduleRow>),
@@ -233,6 +235,9 @@ impl From<Reply<'_>> for Said {
             Reply::ScannedNames(cursor, found) => Said::ScannedNames(cursor.0, names(found)),
             Reply::Queues(rows) => Said::Queues(rows.to_vec()),
             Reply::Found(jobs) => Said::Found(jobs.to_vec()),
+            Reply::Leases(leases) => {
+                Said::Leases(leases.iter().map(|lease| lease.row.clone()).collect())
+            }
             Reply::ScheduleSet(change, next) => Said::ScheduleSet(change, next),
             Reply::Schedule(view) => Said::Schedule(Box::new(view.into())),
             Reply::Schedules(rows) => Said::Schedules(rows.iter().map(ScheduleRow::from).collect()),

@@ -1,4 +1,5 @@
-//! All queues of a database at once: the first of them in an order, and a job wherever it is. And all groups of a queue.
+//! All queues of a database at once: the first of them in an order, a job wherever it is, and leases. And all groups of a
+//! queue.
 
 use crate::command::family::consume::ID;
 use crate::command::family::produce::QUEUE;
@@ -8,9 +9,11 @@ use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{CommandSpec, Flag, KeyPositions, row};
 use crate::engine::model::across::{Locate, Order, Queues};
 use crate::engine::model::group::{GroupOrder, Grouping, ListGroups};
+use crate::engine::model::holder::ListLeases;
 use crate::engine::model::request::Request;
 use crate::error::Error;
 use crate::limits::{NAME_BYTES_MAX, ROWS_MAX};
+use crate::time::Millis;
 
 /// How many rows there are when no COUNT is given.
 const COUNT_DEFAULT: u32 = 50;
@@ -59,7 +62,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     .tips(&["nondeterministic_output"])
     .reply("Array of maps (in RESP2 of flat arrays): `name`, `ready`, `delayed`, `leased`, `dead`, `waiters`, \
             `paused` (`no`, `in`, `out`, `all`), `next-due` (unix ms or nil), `oldest-ready-age-ms` (from its \
-            due time, or nil), `bytes`, `lateness-p99-us`, `schedules`, `groups`: as in DELAY.STATS.")
+            due time, or nil), `bytes`, `lateness-p99-us`, `schedules`, `groups`, \
+            `last-reserve-at` (unix ms or nil): as in DELAY.STATS.")
     .notes("Only queues of the selected database that the user may read. Includes queues without a job that \
             DELAY.STATS still knows. Many queues are examined in slices, between which other clients are served: \
             each row is of one instant, but not all rows are of the same. `next-due` may be too early if jobs \
@@ -129,6 +133,48 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ),
         ])
         .parse(parse_find),
+    row("delay.busy", "Lists leases, the first to end first, with the clients that hold them", CommandSpec::BASE)
+        .complexity(
+            "O(N) where N is the number of queues of the database, or 1 with a queue, plus the leases looked at",
+        )
+        .arguments(&[
+            Argument::new("queue", ArgumentKind::Bytes)
+                .optional()
+                .about("Only leases of this queue."),
+            COUNT.about("Maximum number of leases, 1 to 1000. Default 50."),
+            Argument::block(
+                "after",
+                &[
+                    Argument::new("lease-end", ArgumentKind::Integer),
+                    Argument::new("queue", ArgumentKind::Bytes),
+                    Argument::new("id", ArgumentKind::Id),
+                ],
+            )
+            .after("AFTER")
+            .optional()
+            .about("Continue after this lease, the last one of a reply, which need not run any more."),
+        ])
+        .flags(&[Flag::ReadOnly])
+        .tips(&["nondeterministic_output"])
+        .reply("Array of maps (in RESP2 of flat arrays): `queue`, `id`, `client` (the number in CLIENT LIST, or nil), \
+                `addr` (without a port), `name` (CLIENT SETNAME), `lib` (name and version by CLIENT SETINFO; these three \
+                at most 64 bytes each, or nil), `since` (when this delivery began, unix ms or nil), `lease-end` (unix \
+                ms), `attempt`.")
+        .notes("Only queues of the selected database that the user may read. The client is shown as it was at its last \
+                RESERVE, POP or ACK, also if it has disconnected since: the last 10000 such clients are known. `client`, \
+                `addr`, `name` and `lib` are kept in memory alone: they are nil for leases from before a restart or from \
+                another leader, and `since` may be. Many leases are examined in slices, between which other clients are served. Of each queue \
+                the 8192 leases that end first are shown; DELAY.SCAN with STATE leased returns all. `COUNT` and `AFTER` \
+                are queues if the number of words says so, as in `DELAY.BUSY count COUNT 10`.")
+        .example(&[
+            ("DELAY.ADD orders 0 x ID order:7", "\"order:7\""),
+            ("DELAY.RESERVE NOWAIT 1 orders", "1) 1) \"orders\"\n   2) \"order:7\"\n   ..."),
+            (
+                "DELAY.BUSY orders",
+                "1)  1) \"queue\"\n    2) \"orders\"\n    3) \"id\"\n    4) \"order:7\"\n    ...",
+            ),
+        ])
+        .parse(parse_busy),
 ];
 
 fn parse_queues<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -188,6 +234,27 @@ fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     }
     let locate = Locate { db: args.db(), readable: None, id, count };
     Ok(Action::AllQueues(Request::Locate(locate)))
+}
+
+fn parse_busy<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    // Options have an even number of words: with an odd one a queue comes first, even if its name is COUNT.
+    let is_option = |word: &[u8]| {
+        ["COUNT", "AFTER"].iter().any(|own| word.eq_ignore_ascii_case(own.as_bytes()))
+    };
+    let names_queue = args.left() % 2 == 1 || args.peek().is_some_and(|word| !is_option(word));
+    let queue = if names_queue { Some(args.queue()?.name) } else { None };
+    let (mut count, mut after) = (COUNT_DEFAULT, None);
+    while let Some(option) = args.option()? {
+        match option {
+            "COUNT" => count = rows(args)?,
+            _ => {
+                let lease_end = args.integer("lease-end", 0, i64::MAX as u64)?;
+                after = Some((Millis(lease_end), args.queue()?.name, args.id()?));
+            }
+        }
+    }
+    let leases = ListLeases { db: args.db(), queue, readable: None, count, after };
+    Ok(Action::AllQueues(Request::Leases(leases)))
 }
 
 fn rows(args: &mut Args<'_>) -> Result<u32, Error> {

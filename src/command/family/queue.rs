@@ -74,7 +74,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 `expired`, `deleted`, `died`, `dropped`, `popped`: every added job still exists, or was acked, \
                 popped, expired, deleted or dropped. Then `schedules`, and the totals `made` and `missed` of their \
                 occurrences, including removed schedules; then `groups`, and `groups-closed`: those that are \
-                closed and have ready jobs. Nil if the queue is unknown. With `GROUP` of that group: `name`, `ready`, \
+                closed and have ready jobs; then `last-reserve-at` (unix ms or nil) and `last-reserve-by`: when a client was \
+                last given a job by RESERVE, POP or a list command, and which client (`name@addr`, `addr` without a name, or \
+                nil); `last-ack-at` and `last-ack-by`: the same for ACK. Nil if the queue is unknown. With `GROUP` of that group: `name`, `ready`, \
                 `delayed`, `leased`, `dead`, `state` (`open`, `paused`, `limit`: at its `group-max-leased`, `retry`: jobs that wait for \
                 their next attempt hold it back, or `rate`: its `group-rate` lets none go yet), \
                 `oldest-ready-age-ms`, `weight`, `max-leased`, `rate`, `max-jobs`, `retry`, `waiting-retries`, and `opens`: when its pause ends and \
@@ -82,7 +84,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 if it has no job, nothing is set for it and its rate is past.")
         .notes("Lateness is measured from the due time to the release of the reply, for jobs for which a \
                 consumer was waiting when they fell due. Jobs held back by a pause or a limit of the queue do not \
-                count.")
+                count. The last clients are kept in memory alone: they are nil after a restart or on another node.")
         .example(&[("DELAY.STATS nothing", "(nil)")])
         .parse(parse_stats),
     row("delay.len", "Counts a queue's jobs", CommandSpec::BASE)

@@ -4,6 +4,7 @@ use crate::command::show::schedule;
 use crate::engine::model::across::{FoundJob, QueueRow};
 use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::group::GroupRow;
+use crate::engine::model::holder::{LastUse, LeaseView};
 use crate::engine::model::meta::Meta;
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::reply::{Delivered, Glimpse, JobView, Reply};
@@ -92,6 +93,7 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         }
         Reply::Queues(rows) => write_queues(rows, out),
         Reply::Found(jobs) => write_found(jobs, out),
+        Reply::Leases(leases) => write_leases(leases, out),
         Reply::ScheduleSet(change, next) => schedule::write_set(*change, *next, out),
         Reply::Schedule(view) => schedule::write_schedule(view, out),
         Reply::Schedules(rows) => schedule::write_schedules(rows, out),
@@ -240,7 +242,7 @@ fn write_settings(values: &[(Setting, String, bool)], all: bool, out: &mut Encod
 }
 
 fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
-    out.map(29);
+    out.map(33);
     number("delayed", stats.delayed, out);
     number("ready", stats.ready, out);
     number("leased", stats.leased, out);
@@ -271,6 +273,13 @@ fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
     number("missed", stats.missed, out);
     number("groups", stats.groups, out);
     number("groups-closed", stats.groups_closed, out);
+    write_last("last-reserve-at", "last-reserve-by", stats.last_reserve.as_ref(), out);
+    write_last("last-ack-at", "last-ack-by", stats.last_ack.as_ref(), out);
+}
+
+fn write_last(at: &str, by: &str, last: Option<&LastUse>, out: &mut Encoder<'_>) {
+    maybe(at, last.map(|last| last.at.0), out);
+    maybe_text(by, last.and_then(|last| last.by.as_deref()), out);
 }
 
 fn write_group_row(row: &GroupRow, out: &mut Encoder<'_>) {
@@ -287,7 +296,7 @@ fn write_queues(rows: &[QueueRow], out: &mut Encoder<'_>) {
     out.array(rows.len());
     for row in rows {
         let [delayed, ready, leased, dead] = row.counts;
-        out.map(13);
+        out.map(14);
         text("name", &row.name, out);
         number("ready", ready, out);
         number("delayed", delayed, out);
@@ -301,6 +310,7 @@ fn write_queues(rows: &[QueueRow], out: &mut Encoder<'_>) {
         number("lateness-p99-us", row.lateness_p99_us, out);
         number("schedules", row.schedules, out);
         number("groups", row.groups, out);
+        maybe("last-reserve-at", row.last_reserve.map(|at| at.0), out);
     }
 }
 
@@ -311,6 +321,22 @@ fn write_found(jobs: &[FoundJob], out: &mut Encoder<'_>) {
         text("queue", &job.queue, out);
         text("state", job.state.word().as_bytes(), out);
         number("due", job.due.0, out);
+    }
+}
+
+fn write_leases(leases: &[LeaseView<'_>], out: &mut Encoder<'_>) {
+    out.array(leases.len());
+    for LeaseView { row, holder } in leases {
+        out.map(9);
+        text("queue", &row.queue, out);
+        text("id", &row.id, out);
+        maybe("client", (row.client > 0).then_some(row.client.into()), out);
+        maybe_text("addr", holder.map(|holder| &*holder.address), out);
+        maybe_text("name", holder.map(|holder| &*holder.name), out);
+        maybe_text("lib", holder.map(|holder| &*holder.library), out);
+        maybe("since", row.since.map(|since| since.0), out);
+        number("lease-end", row.lease_end.0, out);
+        number("attempt", row.attempt.into(), out);
     }
 }
 
@@ -328,6 +354,14 @@ pub(super) fn maybe(field: &str, value: Option<u64>, out: &mut Encoder<'_>) {
     out.bulk(field.as_bytes());
     match value {
         Some(value) => out.integer(integer(value)),
+        None => out.null(),
+    }
+}
+
+fn maybe_text(field: &str, value: Option<&[u8]>, out: &mut Encoder<'_>) {
+    out.bulk(field.as_bytes());
+    match value {
+        Some(value) => out.bulk(value),
         None => out.null(),
     }
 }

@@ -19,6 +19,7 @@ impl Step<'_, '_> {
         self.live.abandon(self.client);
         self.live.watched.unwatch(self.client);
         self.live.leases.lose(self.client);
+        self.live.holders.leave(self.client);
         self.within(UNBOUND_AT_ONCE, |step| step.end_lost());
         self.hand_off();
     }

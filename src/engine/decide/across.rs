@@ -85,14 +85,14 @@ impl Step<'_, '_> {
     }
 
     /// The walk that the client has begun, unless it may read others now than then.
-    fn take_across(&mut self, readable: Readable<'_>) -> Option<Box<Across>> {
+    pub(super) fn take_across(&mut self, readable: Readable<'_>) -> Option<Box<Across>> {
         match self.live.unfinished.remove(&self.client) {
             Some(Unfinished::Across(walk)) => Some(walk).filter(|walk| walk.is_for(readable)),
             _ => None,
         }
     }
 
-    fn put_across(&mut self, walk: Box<Across>) -> Outcome {
+    pub(super) fn put_across(&mut self, walk: Box<Across>) -> Outcome {
         self.live.unfinished.insert(self.client, Unfinished::Across(walk));
         Outcome::Again
     }

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 impl Step<'_, '_> {
     /// A transaction cannot be interrupted. Its own additions since it was prepared are bounded by
     /// its length.
-    fn open_steps(&self) -> u32 {
+    pub(super) fn open_steps(&self) -> u32 {
         if self.alone { limits::INSPECT_STEPS_PER_TURN } else { u32::MAX }
     }
 
@@ -51,7 +51,10 @@ impl Step<'_, '_> {
         if !self.store.open_ahead(number, None, 1, &mut self.open_steps()) {
             return Outcome::Again;
         }
-        let view = self.store.stats_of(number, waiters, self.now);
+        let mut view = self.store.stats_of(number, waiters, self.now);
+        let aside = &self.store.queue(number).aside;
+        view.last_reserve = self.live.holders.shown(aside.taken);
+        view.last_ack = self.live.holders.shown(aside.acked);
         self.reply(Reply::Stats(&view))
     }
 

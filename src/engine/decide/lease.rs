@@ -5,10 +5,12 @@ use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Nack, QueueName};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
+use crate::engine::step::holders::number_of;
 use crate::engine::step::retry::{Failure, destination};
 use crate::engine::store::Located;
 use crate::engine::store::errors::ERROR_KIND_ROOM;
 use crate::engine::store::jobs::{JobIndex, JobStage};
+use crate::engine::store::queue::Use;
 use crate::ids::{QueueNo, Token};
 
 impl Step<'_, '_> {
@@ -21,6 +23,7 @@ impl Step<'_, '_> {
                     continue;
                 };
                 acked += 1;
+                self.store.aside_mut(queue).acked = Use::new(self.now, number_of(self.client));
                 if self.succeed(queue, index, true) {
                     continue;
                 }

@@ -3,6 +3,7 @@
 mod across;
 mod add;
 mod bulk;
+mod busy;
 mod change;
 mod configure;
 mod filtered;
@@ -76,6 +77,7 @@ impl Step<'_, '_> {
             Request::Scan(ref scan) => self.scan(scan),
             Request::Queues(ref of) => self.queues(of),
             Request::Locate(ref of) => self.locate(of),
+            Request::Leases(ref of) => self.list_leases(of),
             Request::Remove { db, queues } => self.remove(db, queues),
             Request::Rename { db, queue, to, only_new } => self.rename(db, queue, to, only_new),
             Request::Exists { db, queues } => self.exists(db, queues),

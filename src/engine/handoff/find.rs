@@ -3,10 +3,12 @@
 use crate::engine::model::fact::Fact;
 use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::step::Step;
+use crate::engine::step::holders::number_of;
 use crate::engine::step::unsent::Delivery;
 use crate::engine::store::Located;
 use crate::engine::store::jobs::JobIndex;
-use crate::ids::QueueNo;
+use crate::engine::store::queue::Use;
+use crate::ids::{ClientId, QueueNo};
 use crate::limits::CATCH_UP_STEPS;
 use crate::time::Micros;
 
@@ -25,8 +27,9 @@ impl Step<'_, '_> {
         if queue.rate().is_some() { allowed } else { Micros(0) }
     }
 
-    /// A job was handed over.
-    pub fn note_taken(&mut self, number: QueueNo) {
+    /// A job was handed over to `client`.
+    pub fn note_taken(&mut self, number: QueueNo, client: ClientId) {
+        self.store.aside_mut(number).taken = Use::new(self.now, number_of(client));
         let queue = self.store.queue(number);
         if queue.throttles
             && let Some(rate) = queue.rate()

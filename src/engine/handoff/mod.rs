@@ -14,6 +14,7 @@ use crate::engine::model::reply::{Delivered, Reply};
 use crate::engine::model::request::{Add, JobState, QueueName, When};
 use crate::engine::model::token;
 use crate::engine::step::add::Arrival;
+use crate::engine::step::holders::number_of;
 use crate::engine::step::leases::Bound;
 use crate::engine::step::unsent::{Delivery, Popped, Taken};
 use crate::engine::step::waiters::{LeaseTerms, Taking, Target};
@@ -211,7 +212,7 @@ impl Step<'_, '_> {
                     batch.taken.push(self.pop_job(queue, index, on_time));
                 }
             }
-            self.note_taken(queue);
+            self.note_taken(queue, batch.client);
         }
         true
     }
@@ -241,6 +242,7 @@ impl Step<'_, '_> {
         let (id, at) = (self.store.id_of(index), self.store.located(index));
         let delivery = self.delivery_of(queue, index);
         self.commit(&Fact::Leased { queue, id: &id, token, lease_end, bound, on_time }, at);
+        self.store.note_holder(index, number_of(client));
         if bound {
             self.live.leases.bind(self.store, client, Bound { queue, index, token });
         }

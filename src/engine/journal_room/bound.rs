@@ -345,6 +345,7 @@ impl Bound {
             | Request::Keys { .. }
             | Request::ScanQueues { .. }
             | Request::Queues(_)
+            | Request::Leases(_)
             | Request::Locate(_)
             | Request::RandomQueue { .. }
             | Request::QueueCount { .. }

@@ -73,6 +73,8 @@ pub struct QueueRow {
     pub lateness_p99_us: u64,
     pub schedules: u64,
     pub groups: u64,
+    /// When a client was last given a job, on this node and since its start.
+    pub last_reserve: Option<Millis>,
 }
 
 /// A job that `DELAY.FIND` found.

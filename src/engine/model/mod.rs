@@ -8,6 +8,7 @@ pub mod errors;
 pub mod event;
 pub mod fact;
 pub mod group;
+pub mod holder;
 pub mod lateness;
 pub mod leading;
 pub mod meta;

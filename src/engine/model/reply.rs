@@ -6,6 +6,7 @@
 use crate::engine::model::across::{FoundJob, QueueRow};
 use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::group::{GroupRow, GroupView};
+use crate::engine::model::holder::LeaseView;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::request::{JobState, QueueName, Shape};
@@ -14,6 +15,7 @@ use crate::engine::model::stats::StatsView;
 use crate::engine::model::walk::Cursor;
 use crate::error::Error;
 use crate::ids::{ClientId, Token};
+use crate::limits::HOLDER_TEXT_BYTES_MAX;
 use crate::time::Millis;
 use crate::words::words;
 
@@ -171,6 +173,8 @@ pub enum Reply<'a> {
     Queues(&'a [QueueRow]),
     /// DELAY.FIND.
     Found(&'a [FoundJob]),
+    /// DELAY.BUSY.
+    Leases(&'a [LeaseView<'a>]),
     /// DELAY.SCHEDULE SET: what it did, and the next nominal instant.
     ScheduleSet(ScheduleChange, Option<Millis>),
     Schedule(&'a ScheduleView<'a>),
@@ -226,6 +230,11 @@ impl Reply<'_> {
             Reply::Groups(rows) => rows.iter().map(|row| row.name.len() + 2 * AROUND).sum(),
             Reply::Errors(rows) => rows.len() * 3 * AROUND,
             Reply::Found(rows) => rows.iter().map(|row| row.queue.len() + AROUND).sum(),
+            Reply::Leases(leases) => {
+                let texts = 3 * HOLDER_TEXT_BYTES_MAX;
+                let names = |LeaseView { row, .. }: &LeaseView<'_>| row.queue.len() + row.id.len();
+                leases.iter().map(|lease| names(lease) + texts + 2 * AROUND).sum()
+            }
             _ => 0,
         }
     }

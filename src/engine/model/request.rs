@@ -6,6 +6,7 @@
 pub use crate::engine::model::across::{Locate, Queues, Readable};
 use crate::engine::model::bulk::{Bulk, Filter};
 use crate::engine::model::group::Grouping;
+use crate::engine::model::holder::ListLeases;
 use crate::engine::model::meta::OwnMeta;
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
@@ -473,6 +474,8 @@ pub enum Request<'a> {
     Groups(Grouping<'a>),
     /// `DELAY.FIND` → rows of jobs.
     Locate(Locate<'a>),
+    /// `DELAY.BUSY` → rows of leases.
+    Leases(ListLeases<'a>),
     /// `RANDOMKEY` → a name or nil. The caller brings the randomness.
     RandomQueue {
         db: Db,
@@ -546,6 +549,9 @@ impl<'a> Request<'a> {
             | Request::Memory { queue } => visit(queue),
             Request::Schedule(ref of) => of.queue().into_iter().for_each(visit),
             Request::Groups(ref of) => visit(of.queue()),
+            Request::Leases(ListLeases { db, queue, .. }) => {
+                queue.into_iter().for_each(|name| visit(QueueName { db, name }));
+            }
             Request::Flush { .. }
             | Request::Keys { .. }
             | Request::ScanQueues { .. }
@@ -561,6 +567,7 @@ impl<'a> Request<'a> {
         match &mut self {
             Request::Queues(of) => of.readable = readable,
             Request::Locate(of) => of.readable = readable,
+            Request::Leases(of) => of.readable = readable,
             _ => {}
         }
         self
@@ -572,6 +579,11 @@ impl<'a> Request<'a> {
             self,
             Request::Pop { .. } | Request::ListPop(_) | Request::Reserve(_) | Request::Move(_)
         )
+    }
+
+    /// Whether a worker sends it: it takes or acknowledges jobs.
+    pub fn is_workers(&self) -> bool {
+        self.takes() || matches!(self, Request::Ack { .. })
     }
 
     /// Whether it may make room in a full queue that it names, or open one that is paused.
@@ -596,6 +608,7 @@ impl<'a> Request<'a> {
                 | Request::Memory { .. }
                 | Request::Schedule(_)
                 | Request::Groups(_)
+                | Request::Leases(_)
         )
     }
 }

@@ -1,5 +1,6 @@
 //! Statistics of a queue.
 
+use crate::engine::model::holder::LastUse;
 use crate::time::Millis;
 
 /// A queue's statistics, as `DELAY.STATS` shows them.
@@ -33,6 +34,10 @@ pub struct StatsView {
     pub groups: u64,
     /// Those of them that are closed and have ready jobs.
     pub groups_closed: u64,
+    /// The last time that a client was given a job, on this node and since its start.
+    pub last_reserve: Option<LastUse>,
+    /// The same for acknowledging one.
+    pub last_ack: Option<LastUse>,
 }
 
 impl StatsView {

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::engine::model::across::{FoundJob, Order, QueueRow, Readable};
 use crate::engine::model::group::GroupRow;
+use crate::engine::model::holder::LeaseRow;
 use crate::engine::model::request::JobState;
 use crate::engine::store::Store;
 use crate::engine::store::queue::Queue;
@@ -30,6 +31,8 @@ pub struct Across {
 pub enum Rows {
     Queues(Ranking<QueueRow>),
     Found(Vec<FoundJob>),
+    /// The first to end, the last of them on top.
+    Leases(BinaryHeap<LeaseRow>),
 }
 
 impl Across {
@@ -108,6 +111,11 @@ impl Across {
             .filter(|(_, at, _)| *at == usize::from(db.0))?;
         self.place = place + 1;
         Some(number)
+    }
+
+    /// The queue that [`Across::next`] gave last comes once more.
+    pub fn step_back(&mut self) {
+        self.place = self.place.saturating_sub(1);
     }
 
     /// Whether there is no further queue.

@@ -5,6 +5,7 @@ pub mod add;
 pub mod admit;
 pub mod end;
 pub mod forecast;
+pub mod holders;
 pub mod leases;
 pub mod retry;
 pub mod schedule;
@@ -31,6 +32,7 @@ use crate::engine::model::turn::{Outcome, Turn};
 use crate::engine::observe::events;
 use crate::engine::observe::tally::Tally;
 use crate::engine::step::forecast::Forecast;
+use crate::engine::step::holders::Holders;
 use crate::engine::step::leases::Leases;
 use crate::engine::step::schedule::MissedNotes;
 use crate::engine::step::slice::Unfinished;
@@ -76,6 +78,8 @@ pub struct Live {
     pub applied: Micros,
     /// Leases that end with their connection.
     pub leases: Leases,
+    /// Clients in words.
+    pub holders: Holders,
     /// Watched queues that did not exist when watching began.
     pub watched: Watched,
     /// A transaction has begun and is not over: no time passes, and what its requests need is there.
@@ -123,6 +127,7 @@ impl Live {
             rates_from: Micros(0),
             applied: Micros(0),
             leases: Leases::new(hasher.clone()),
+            holders: Holders::new(hasher.clone()),
             watched: Watched::new(hasher),
             in_transaction: false,
             room: RoomLeft::default(),

@@ -100,6 +100,12 @@ impl Store {
         self.arm(queue, JobStage::Leased, index, end, at);
     }
 
+    /// Notes which client has a leased job.
+    pub fn note_holder(&mut self, index: JobIndex, client: u32) {
+        debug_assert_eq!(self.jobs.get(index).stage, JobStage::Leased, "it was just leased");
+        self.jobs.get_mut(index).spot = client;
+    }
+
     /// Puts a job without a place back to its old place.
     pub(super) fn put_back(&mut self, queue: QueueNo, index: JobIndex) {
         let (queue_ref, jobs, _, chunks) = self.parts(queue);
@@ -203,6 +209,7 @@ impl Store {
             }
             JobStage::Window => queue_ref.windows -= 1,
             JobStage::Leased => {
+                jobs.get_mut(index).spot = 0;
                 let begun = self.jobs.history(index).map_or(Micros(0), |history| history.begun);
                 self.ages.end(begun);
             }

@@ -129,6 +129,28 @@ pub struct Aside {
     pub pace: Pace,
     /// Hand-offs since the start that went back.
     pub returned: u64,
+    /// The last job that a client took.
+    pub taken: Use,
+    /// The last one that a client acknowledged.
+    pub acked: Use,
+}
+
+/// When a client did something last; never is the default.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Use {
+    at: Micros,
+    /// The number of the client.
+    pub client: u32,
+}
+
+impl Use {
+    pub fn new(at: Micros, client: u32) -> Use {
+        Use { at, client }
+    }
+
+    pub fn at(self) -> Option<Millis> {
+        (self.at.0 > 0).then(|| self.at.floor())
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::engine::model::request::JobState;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::{Hasher, wide};
 use crate::engine::store::jobs::index::SlabIndex;
@@ -125,6 +126,11 @@ impl Store {
 
     pub fn existing_in(&self, db: Db) -> u64 {
         self.database(db).existing
+    }
+
+    /// Leased jobs of a database.
+    pub fn leased_in(&self, db: Db) -> u64 {
+        self.database(db).counts[JobState::Leased as usize]
     }
 
     pub fn existing(&self) -> [u64; DATABASES as usize] {

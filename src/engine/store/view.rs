@@ -11,7 +11,7 @@ use crate::ids::{QueueNo, Token};
 use crate::time::{Micros, Millis};
 
 impl Store {
-    /// A queue's statistics. Unless it was opened, the next due time is a lower bound.
+    /// A queue's statistics, but for its last clients. Unless it was opened, the next due time is a lower bound.
     pub fn stats_of(&self, number: QueueNo, waiters: u64, now: Micros) -> StatsView {
         let queue = self.queue(number);
         let first = queue.delayed.iter_front(&self.timers).next();
@@ -38,6 +38,8 @@ impl Store {
             missed: queue.schedules.as_ref().map_or(0, |all| all.missed),
             groups: queue.groups.as_ref().map_or(0, |all| all.len() as u64),
             groups_closed: queue.groups.as_ref().map_or(0, |all| all.held),
+            last_reserve: None,
+            last_ack: None,
         }
     }
 
@@ -60,6 +62,7 @@ impl Store {
             lateness_p99_us: lateness.map_or(0, |lateness| lateness.percentile(990)),
             schedules: queue.schedules.as_ref().map_or(0, |all| all.len() as u64),
             groups: queue.groups.as_ref().map_or(0, |all| all.len() as u64),
+            last_reserve: queue.aside.taken.at(),
         }
     }
 

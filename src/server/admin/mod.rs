@@ -19,6 +19,7 @@ use crate::command::spec::action::{
 use crate::command::table::Face;
 use crate::engine::decide::transaction::{TransactionBegun, WholeTransaction};
 use crate::engine::decide::watch::Stamp;
+use crate::engine::model::holder::Holder;
 use crate::engine::model::reply::{Outbox, Reply};
 use crate::engine::model::request::{QueueName, Request};
 use crate::engine::{Outcome, Turn};
@@ -250,6 +251,12 @@ impl World for ClientWorld<'_> {
             self.core.outputs.set_waiting(client);
         }
         outcome
+    }
+
+    fn introduce(&mut self, client: ClientId, name: &[u8], library: [&[u8]; 2]) {
+        let host = self.running.socket.peer().host();
+        let holder = Holder::new(host.as_bytes(), name, library);
+        self.core.engine.introduce(client, holder);
     }
 
     fn watch(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {

@@ -163,6 +163,14 @@ impl ConnectionEnds {
         }
     }
 
+    /// The peer without its port; of a Unix socket, the path.
+    pub fn host(&self) -> String {
+        match self {
+            ConnectionEnds::Tcp { peer, .. } => peer.ip().to_string(),
+            ConnectionEnds::Unix(path) => path.to_string(),
+        }
+    }
+
     pub fn is_unix(&self) -> bool {
         matches!(self, ConnectionEnds::Unix(_))
     }

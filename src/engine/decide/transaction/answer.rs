@@ -5,6 +5,7 @@ use crate::engine::decide::transaction::account::DELIVERED_BYTES;
 use crate::engine::decide::transaction::plan::Plan;
 use crate::engine::model::across::Readable;
 use crate::engine::model::group::{Grouping, ListGroups};
+use crate::engine::model::holder::ListLeases;
 use crate::engine::model::meta::META_FRAMING_BYTES;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::request::{Find, JobState, Locate, QueueName, Queues, Request, Scan};
@@ -17,8 +18,8 @@ use crate::glob;
 use crate::ids::Db;
 use crate::limits::{
     COUNT_MAX, CRON_BYTES_MAX, ERROR_KIND_BYTES_MAX, ERROR_KINDS_MAX, ERROR_SAMPLE_BYTES_MAX,
-    ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, OPEN_MAX, REPLY_BYTES_MAX,
-    SCHEDULES_LISTED_MAX,
+    ERROR_TEXT_BYTES_MAX, HOLDER_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, OPEN_MAX,
+    REPLY_BYTES_MAX, SCHEDULES_LISTED_MAX,
 };
 
 /// A number with its type, sign and line end.
@@ -37,6 +38,8 @@ const ERROR_REPLY_BYTES: u64 = (ERROR_KIND_BYTES_MAX + ERROR_SAMPLE_BYTES_MAX) a
 const RULE_REPLY_BYTES: u64 = CRON_BYTES_MAX as u64 + 64;
 /// A row of QUEUES: a name, and names and numbers of the fields.
 const QUEUE_ROW_BYTES: u64 = NAME_REPLY_BYTES + 640;
+/// A row of BUSY: two names, three texts of the client, and names and numbers of the fields.
+const LEASE_ROW_BYTES: u64 = 2 * NAME_REPLY_BYTES + 3 * HOLDER_TEXT_BYTES_MAX as u64 + 320;
 /// Bytes of a row of FIND, in addition to the queue's name.
 const FOUND_BYTES: u64 = 128;
 /// The most bytes of bodies that a step of a scan reads: its share of a turn, and a body.
@@ -100,6 +103,7 @@ impl<'e, 'r> Plan<'e, 'r> {
                 let entries = names * readable_cost(readable);
                 self.answer(1 + entries, names.min(u64::from(count)) * row);
             }
+            Request::Leases(ref of) => self.leases(of),
             Request::RandomQueue { db, .. } => {
                 self.answer(1 + self.name_count(db), NAME_REPLY_BYTES)
             }
@@ -154,6 +158,20 @@ impl<'e, 'r> Plan<'e, 'r> {
         let groups = all.map(|groups| u64::from(groups.end())).sum::<u64>() + account.came;
         let row = NAME_REPLY_BYTES + 256;
         self.answer(1 + groups * matching_cost(pattern), groups.min(u64::from(count)) * row);
+    }
+
+    /// The same of BUSY: each lease may have to be brought into order, and is looked at.
+    fn leases(&mut self, &ListLeases { db, queue, readable, count, .. }: &ListLeases<'r>) {
+        let (names, leases) = match queue {
+            Some(name) => {
+                let account = self.account(QueueName { db, name });
+                let there = account.queues.iter().map(|queue| queue.count(JobState::Leased));
+                (1, there.sum::<u64>() + account.leased)
+            }
+            None => (self.name_count(db), self.store.leased_in(db) + self.newly_leased(db)),
+        };
+        let entries = names * readable_cost(readable) + leases;
+        self.answer(1 + entries, leases.min(u64::from(count)) * LEASE_ROW_BYTES);
     }
 
     /// Queues of a database, those that the transaction may make included.

@@ -184,6 +184,12 @@ impl<'e, 'r> Plan<'e, 'r> {
         names.filter(move |name| self.store.queue_no(db, name).is_none())
     }
 
+    /// Jobs of a database that may be leased then, and are not.
+    pub(super) fn newly_leased(&self, db: Db) -> u64 {
+        let accounts = self.accounts.iter().filter(|((of, _), _)| *of == db);
+        accounts.map(|(_, account)| account.leased).sum()
+    }
+
     /// Bytes in a reply of the job that may have an id when the command comes to it.
     pub(super) fn size_of(&mut self, name: QueueName<'r>, id: &[u8]) -> u64 {
         let store = self.store;

@@ -75,7 +75,8 @@ pub struct Job {
     /// The number of its policy; or, with [`HISTORY`] set, of its history, which then knows the
     /// policy: 8 bytes saved for every job that waits for its time.
     link: u32,
-    /// Ready: where in the ready order. Dead: where among the dead letters.
+    /// Ready: where in the ready order. Dead: where among the dead letters. Leased: the number of the client that has it,
+    /// or 0; volatile, so neither facts nor images have it.
     pub spot: u32,
     /// Up to 512. With [`GROUP`] set a group stands between id and body: its number, 2 bytes of the length of its name,
     /// then that. With [`META`] set META does, behind it: 2 bytes of its length, then the block.
@@ -153,6 +154,12 @@ impl Job {
     /// Bytes of group, META and body.
     pub fn rest_bytes(&self) -> usize {
         self.data_bytes() - self.id_bytes()
+    }
+
+    /// The number of the client that has it, 0 if that is not known. It is leased.
+    pub fn holder(&self) -> u32 {
+        debug_assert_eq!(self.stage, JobStage::Leased, "only leased jobs have a holder");
+        self.spot
     }
 
     pub fn has_meta(&self) -> bool {
