@@ -42,6 +42,7 @@ PAGES = {
     "no-job": "/job?db=0&queue=emails&id=nobody",
     "schedules": "/schedules",
     "schedule": "/schedule?db=0&queue=reports&id=daily",
+    "busy": "/busy",
     "clients": "/clients",
     "server": "/server",
     "search": "/search?q=welcome-1",

@@ -23,7 +23,7 @@ use std::time::Duration;
 use world::{HOSTILE_WORD, Viewer, World, hostile_name, hostile_schedule, words};
 
 /// Bytes of all golden files.
-const BYTES_MAX: u64 = 304 << 10;
+const BYTES_MAX: u64 = 320 << 10;
 /// Rendering in the test profile; in a release a tenth of it.
 const SHOW_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 50 });
 
@@ -81,13 +81,14 @@ enum Part {
 use Part::{Main, Nothing, Only};
 
 /// What is looked at. `NAME`, `SCHEDULE` and `WORD` in an address stand for hostile bytes.
-const ADDRESSES: [(Case, &str, Part); 124] = [
+const ADDRESSES: [(Case, &str, Part); 131] = [
     (Empty, "/", Main),
     (Empty, "/queues", Main),
     (Empty, "/queue?name=none", Main),
     (Empty, "/job?queue=none&id=x", Main),
     (Empty, "/schedules", Main),
     (Empty, "/schedule?queue=poll&id=x", Main),
+    (Empty, "/busy", Main),
     (Empty, "/clients", Main),
     (Empty, "/server", Only("commands")),
     (Empty, "/wall", Main),
@@ -131,6 +132,7 @@ const ADDRESSES: [(Case, &str, Part); 124] = [
     (Usual, "/schedule?queue=poll&id=bank", Main),
     (Usual, "/schedule?queue=reports&id=daily", Only("schedule")),
     (Usual, "/schedule?queue=reports&id=daily&preview=1&every=7m", Nothing),
+    (Usual, "/busy", Main),
     (Usual, "/clients", Main),
     (Usual, "/server", Main),
     (Usual, "/wall", Main),
@@ -157,6 +159,8 @@ const ADDRESSES: [(Case, &str, Part); 124] = [
     (Much, "/job/body?queue=large&id=large-1", Nothing),
     (Much, "/schedules", Only("schedules-part")),
     (Much, "/schedule?queue=queue-000&id=every-0", Nothing),
+    (Much, "/busy", Only("pager")),
+    (Much, "/busy?end=1893456060000&queue=many&id=job-0049", Only("pager")),
     (Much, "/clients", Only("clients-part")),
     (Much, "/server", Nothing),
     (Much, "/wall", Only("trouble")),
@@ -184,6 +188,8 @@ const ADDRESSES: [(Case, &str, Part); 124] = [
     (Hostile, "/schedules?preview=1&queue=WORD&schedule=SCHEDULE&cron=WORD&body=NAME", Only("new")),
     (Hostile, "/schedule?queue=NAME&id=SCHEDULE", Main),
     (Hostile, "/schedule?queue=NAME&id=SCHEDULE&preview=1&every=WORD&body=WORD", Nothing),
+    (Hostile, "/busy", Only("leases-part")),
+    (Hostile, "/busy?end=1&queue=NAME&id=WORD", Nothing),
     (Hostile, "/clients", Only("clients-part")),
     (Hostile, "/server", Only("slow-part")),
     (Hostile, "/server", Only("denied-part")),
@@ -198,6 +204,7 @@ const ADDRESSES: [(Case, &str, Part); 124] = [
     (Forbidden, "/job?queue=emails&id=welcome-1", Main),
     (Forbidden, "/schedules", Main),
     (Forbidden, "/schedule?queue=poll&id=bank", Main),
+    (Forbidden, "/busy", Main),
     (Forbidden, "/clients", Main),
     (Forbidden, "/server", Main),
     (Forbidden, "/wall", Main),

@@ -22,9 +22,10 @@ fn dead_job(wire: &mut Wire, queue: &str, id: &str) {
     assert_eq!(wire.ask(&format!("DELAY.NACK {queue} {id} {token} BURY")).number(), 1);
 }
 
-const PAGES: [&str; 7] = [
-    "/", "/queues", "/queue?name=q", "/queue?name=q&tab=delayed", "/queue?name=q&tab=dead",
-    "/queue?name=q&tab=settings", "/job?queue=q&id=a",
+const PAGES: [&str; 9] = [
+    "/", "/queues", "/busy", "/queue?name=q&tab=consumers", "/queue?name=q",
+    "/queue?name=q&tab=delayed", "/queue?name=q&tab=dead", "/queue?name=q&tab=settings",
+    "/job?queue=q&id=a",
 ];
 
 #[test]

@@ -3,6 +3,7 @@
 //! `ask` gives commands from the address alone; `more` gives those that follow from the first replies, whose replies
 //! come after them; `show` is HTML of them all. Nothing here sees a socket, a clock or a session.
 
+pub mod busy;
 pub mod clients;
 pub mod filter;
 pub mod forecast;
@@ -35,7 +36,7 @@ pub struct Page {
 }
 
 /// All pages for logged-in users.
-pub static PAGES: [Page; 10] = [
+pub static PAGES: [Page; 11] = [
     overview::PAGE,
     queues::PAGE,
     queue::PAGE,
@@ -43,6 +44,7 @@ pub static PAGES: [Page; 10] = [
     job::BODY,
     schedules::PAGE,
     schedules::ONE,
+    busy::PAGE,
     clients::PAGE,
     server::PAGE,
     wall::PAGE,

@@ -1,6 +1,7 @@
 //! One queue: its numbers, its future, its jobs by state, and what can be done to it.
 
 mod actions;
+mod consumers;
 mod groups;
 mod head;
 mod jobs;
@@ -71,7 +72,7 @@ fn ask(params: &Params) -> Vec<Command> {
         "dead" => peek("DEAD", if about.is_grouped() { SAMPLE } else { COUNT }),
         "groups" => groups::ask(&about),
         "schedules" => command!["DELAY.SCHEDULE", "LIST", queue, "COUNT", "100"],
-        "consumers" => command!["CLIENT", "LIST"],
+        "consumers" => command!["DELAY.BUSY", queue, "COUNT", COUNT.to_string()],
         // An empty list, for a user that may ask for it.
         _ => command!["DELAY.STATS", queue],
     };
@@ -84,6 +85,9 @@ fn more(params: &Params, replies: &[Value]) -> Vec<Command> {
     if matches!(about.tab, "leased" | "dead") {
         let ids = replies[2].items().iter().filter_map(|job| job.items().first()?.bytes());
         asked.extend(ids.map(|id| command!["DELAY.GET", about.queue, id]));
+    }
+    if about.tab == "consumers" {
+        asked.push(command!["CLIENT", "LIST"]);
     }
     asked
 }
@@ -147,6 +151,6 @@ fn tab(
         "groups" => groups::show(frame, about, stats, listed),
         "schedules" => jobs::schedules(frame, about, listed),
         "settings" => settings::show(frame, about, config),
-        _ => jobs::consumers(stats, listed),
+        _ => consumers::show(frame, stats, listed, jobs.first()),
     }
 }

@@ -40,6 +40,8 @@ pub struct ListedQueue {
     pub bytes: u64,
     pub lateness_p99_us: u64,
     pub schedules: u64,
+    /// When a client was last given a job, unix ms.
+    pub last_reserve_at: Option<u64>,
 }
 
 pub fn read(reply: &Value) -> Vec<ListedQueue> {
@@ -59,6 +61,7 @@ pub fn read(reply: &Value) -> Vec<ListedQueue> {
             bytes: count("bytes"),
             lateness_p99_us: count("lateness-p99-us"),
             schedules: count("schedules"),
+            last_reserve_at: number("last-reserve-at"),
         }
     };
     reply.items().iter().map(queue).collect()

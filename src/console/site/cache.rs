@@ -33,7 +33,7 @@ pub fn good_for(command: &Command) -> Option<Duration> {
     match command.first().map(|name| &name[..]) {
         Some(b"DELAY.FORECAST") => Some(Duration::from_secs(5)),
         // A little less than a tick: each tick shows new numbers, and ten viewers make one walk over all queues.
-        Some(b"DELAY.QUEUES") => Some(Duration::from_millis(900)),
+        Some(b"DELAY.QUEUES" | b"DELAY.BUSY") => Some(Duration::from_millis(900)),
         _ => None,
     }
 }

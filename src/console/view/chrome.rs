@@ -75,10 +75,11 @@ pub struct May(BTreeSet<&'static str>);
 
 /// The actions that the console offers: each is tried with a queue named `q`, and known by its first word, or the first
 /// two if the first has subcommands.
-pub const OFFERED: [&[&str]; 34] = [
+pub const OFFERED: [&[&str]; 35] = [
     &["INFO"],
     &["DELAY.QUEUES"],
     &["DELAY.FIND", "id"],
+    &["DELAY.BUSY"],
     &["DELAY.STATS", "q"],
     &["DELAY.PEEK", "q"],
     &["DELAY.SCAN", "q", "0"],

@@ -12,6 +12,7 @@ pub enum Tab {
     Overview,
     Queues,
     Schedules,
+    Busy,
     Clients,
     Server,
     Wall,
@@ -20,10 +21,11 @@ pub enum Tab {
 }
 
 /// In the navigation: where each is, its word, and the command without which it would be empty.
-const NAVIGATION: [(Tab, &str, &str, &str); 6] = [
+const NAVIGATION: [(Tab, &str, &str, &str); 7] = [
     (Tab::Overview, "/", "Overview", ""),
     (Tab::Queues, "/queues", "Queues", "DELAY.QUEUES"),
     (Tab::Schedules, "/schedules", "Schedules", "DELAY.SCHEDULE LIST"),
+    (Tab::Busy, "/busy", "Busy", "DELAY.BUSY"),
     (Tab::Clients, "/clients", "Clients", "CLIENT LIST"),
     (Tab::Server, "/server", "Server", "INFO"),
     (Tab::Wall, "/wall", "Wall", "DELAY.QUEUES"),
@@ -32,7 +34,7 @@ const NAVIGATION: [(Tab, &str, &str, &str); 6] = [
 const KEYS: [(&str, &str); 9] = [
     ("/", "search"),
     ("g o, g q, g s", "overview, queues, schedules"),
-    ("g c, g v", "clients, server"),
+    ("g b, g c, g v", "busy, clients, server"),
     ("j, k", "next row, previous row"),
     ("x", "select the row"),
     ("Enter", "open the row"),

@@ -12,6 +12,8 @@ const LATE_US: u64 = 100_000;
 const OLD_MS: u64 = 60_000;
 /// A queue has no consumers if its oldest job has waited for longer than this, ms.
 const NO_CONSUMER_MS: u64 = 10_000;
+/// Whoever took a job within this time, ms, is at work, though no job is leased just now.
+const AT_WORK_MS: u64 = 60_000;
 /// Without a leader for this long, ms: an election takes less.
 const LEADERLESS_MS: u64 = 2_000;
 /// Queues named for each rule; of more the number is said.
@@ -166,12 +168,13 @@ fn of_queues(
 ) {
     let age = |queue: &ListedQueue| queue.oldest_ready_age_ms.unwrap_or(0);
     let closed = |queue: &ListedQueue| matches!(queue.paused.as_str(), "out" | "all");
+    let has_consumers = |queue: &ListedQueue| {
+        let taken = queue.last_reserve_at;
+        let at_work = taken.is_some_and(|at| frame.now_ms.saturating_sub(at) < AT_WORK_MS);
+        queue.leased > 0 || queue.waiters > 0 || at_work
+    };
     let alone = |queue: &&ListedQueue| {
-        queue.ready > 0
-            && queue.leased == 0
-            && queue.waiters == 0
-            && !closed(queue)
-            && age(queue) > NO_CONSUMER_MS
+        queue.ready > 0 && !has_consumers(queue) && !closed(queue) && age(queue) > NO_CONSUMER_MS
     };
     let lists = [ready, oldest];
     each(frame, &lists, alone, found, |queue| {
@@ -182,9 +185,7 @@ fn of_queues(
         );
         (Tone::Warn, "ready", text)
     });
-    let slow = |queue: &&ListedQueue| {
-        age(queue) > OLD_MS && (queue.leased > 0 || queue.waiters > 0) && !closed(queue)
-    };
+    let slow = |queue: &&ListedQueue| age(queue) > OLD_MS && has_consumers(queue) && !closed(queue);
     each(frame, &lists, slow, found, |queue| {
         let text = format!(
             "the oldest ready job has waited for {}: workers do not keep up, or a limit holds it back.",
@@ -251,6 +252,8 @@ fn each(
 mod tests {
     use super::*;
 
+    const NOW_MS: u64 = 1_893_456_000_000;
+
     fn queue(name: &str) -> ListedQueue {
         ListedQueue { name: name.into(), paused: "no".into(), ..ListedQueue::default() }
     }
@@ -258,7 +261,8 @@ mod tests {
     fn texts(queues: &[ListedQueue], info: &[(&str, &str)]) -> Vec<String> {
         let info =
             info.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
-        let frame = PageFrame { state: Some(ServerState { info }), ..PageFrame::default() };
+        let state = Some(ServerState { info });
+        let frame = PageFrame { state, now_ms: NOW_MS, ..PageFrame::default() };
         troubles(&frame, queues, queues, queues).into_iter().map(|trouble| trouble.text).collect()
     }
 
@@ -272,6 +276,13 @@ mod tests {
             ["imports: 0 consumers, 3,400 ready, the oldest for 20 s: start a worker."]
         );
         assert!(texts(&[ListedQueue { waiters: 1, ..alone.clone() }], &[]).is_empty());
+        // A worker that takes a job at a time and acknowledges it at once has none most of the time.
+        let taken =
+            |ago_ms| ListedQueue { last_reserve_at: Some(NOW_MS - ago_ms), ..alone.clone() };
+        assert!(texts(&[taken(59_000)], &[]).is_empty());
+        assert_eq!(texts(&[taken(61_000)], &[]).len(), 1);
+        let behind = ListedQueue { oldest_ready_age_ms: Some(70_000), ..taken(1_000) };
+        assert!(texts(&[behind], &[])[0].contains("workers do not keep up"));
         let closed = texts(&[ListedQueue { paused: "out".into(), ..alone }], &[]);
         assert_eq!(closed, ["imports: paused, it hands out no jobs."]);
         let dead = ListedQueue { dead: 12, ..queue("payments") };

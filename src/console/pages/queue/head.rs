@@ -26,6 +26,10 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value)
         .map(|age| format!("the oldest for {}", parts::duration(age)));
     let next =
         stats.field("next-due").number().map(|at| format!("next {}", parts::span(frame, at)));
+    let taken = stats
+        .field("last-reserve-at")
+        .number()
+        .map(|at| format!("last job taken {}", parts::span(frame, at)));
     let dead = if number("dead") > 0 { Tone::Bad } else { Tone::Plain };
     html! {
         @if about.queue.is_empty() { p class="refused" { "The address does not name a queue." } }
@@ -35,7 +39,7 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value)
             (figure("leased", &leased_note(stats, config), Tone::Plain))
             (figure("dead", "", dead))
             (parts::figure("late, p99", parts::micros(number("lateness-p99-us")), &format!("max {}", parts::micros(number("lateness-max-us"))), Tone::Plain, ""))
-            (parts::figure("waiting consumers", parts::grouped(number("waiters")), "", Tone::Plain, &about.href(frame.db, "consumers")))
+            (parts::figure("waiting consumers", parts::grouped(number("waiters")), &taken.unwrap_or_default(), Tone::Plain, &about.href(frame.db, "consumers")))
         }
         (in_force(stats, config))
         details class="more" {

@@ -1,9 +1,9 @@
-//! The jobs of a queue by state, its schedules, and its waiting clients.
+//! The jobs of a queue by state, and its schedules.
 
 use super::About;
 use crate::console::pages::queues::teaching;
 use crate::console::view::chrome::PageFrame;
-use crate::console::view::parts::{self, Column, Confirm, Row, Table, Tone, offered};
+use crate::console::view::parts::{self, Column, Confirm, Row, Table, offered};
 use crate::console::words::escape;
 use crate::console::words::value::Value;
 use maud::{Markup, html};
@@ -318,47 +318,4 @@ pub fn schedules(frame: &PageFrame, about: &About<'_>, listed: &Value) -> Markup
         );
     }
     html! { (parts::part("jobs-part", crate::console::pages::schedules::table(frame, about.queue, listed))) }
-}
-
-/// Blocked clients, from CLIENT LIST.
-pub fn consumers(stats: &Value, listed: &Value) -> Markup {
-    let waiters = stats.field("waiters").number().unwrap_or(0);
-    let text = listed.text().unwrap_or_default();
-    let field = |line: &str, name: &str| {
-        let found = line
-            .split(' ')
-            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=').map(str::to_owned));
-        found.unwrap_or_default()
-    };
-    let blocked: Vec<&str> =
-        text.lines().filter(|line| field(line, "flags").contains('b')).take(100).collect();
-    let row = |line: &&str| {
-        let cells =
-            ["addr", "name", "lib-name", "cmd", "idle"].map(|name| html! { (field(line, name)) });
-        Row { key: field(line, "id"), select: None, cells: cells.to_vec() }
-    };
-    let table = Table {
-        id: "consumers",
-        caption: "Waiting clients".to_owned(),
-        columns: vec![
-            Column::text("address"),
-            Column::text("name"),
-            Column::text("library"),
-            Column::text("command"),
-            Column::number("waits for, s"),
-        ],
-        rows: blocked.iter().map(row).collect(),
-        form: "",
-        grow: false,
-    };
-    parts::part(
-        "jobs-part",
-        html! {
-            p class="lead" {
-                @if waiters == 0 { (parts::badge(Tone::Warn, "no consumer")) " is waiting for jobs of this queue." }
-                @else { (parts::counted(waiters, "consumer is waiting", "consumers are waiting")) " for jobs of this queue." }
-            }
-            @if !blocked.is_empty() { (table) p class="note" { "All waiting clients of the server, for any queue." } }
-        },
-    )
 }
