@@ -465,6 +465,32 @@ fn nothing_is_offered_to_those_who_may_only_look() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// It would answer READONLY. What concerns the node alone is done on each node.
+#[test]
+fn nothing_can_be_sent_to_a_follower_that_it_would_refuse() {
+    let mut world = World::usual();
+    world.follow();
+    let viewer = world.admin();
+    let mut broken = Vec::new();
+    for (_, address, _) in ADDRESSES.iter().filter(|(of, ..)| *of == Usual) {
+        if address.starts_with("/job/body") {
+            continue;
+        }
+        let document = document(&mut world, &viewer, address);
+        let (tree, why) = checked(address, &document);
+        broken.extend(why);
+        for deed in rules::deeds(&tree) {
+            assert!(deed.starts_with("/do/kill") || deed == "/do/config", "{address}: {deed}");
+        }
+        let title = tree.find(|element| element.name == "title").map(html::write);
+        assert!(title.is_some_and(|title| title.contains("n1 follower")), "{address}");
+        let banner = tree.find(|element| element.attribute("id") == Some("banner"));
+        let banner = banner.map(html::write).unwrap_or_default();
+        assert!(banner.contains("n2 (127.0.0.1:9249)"), "{address}: {banner}");
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
 /// The way on after a login, which is no page of the console's look.
 #[test]
 fn the_way_on_leads_nowhere_else() {

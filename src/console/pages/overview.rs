@@ -1,5 +1,6 @@
 //! The first page: what waits, what comes, and what needs a look.
 
+mod cluster;
 mod trouble;
 
 use super::Page;

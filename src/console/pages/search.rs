@@ -6,6 +6,7 @@ use crate::console::pages::filter;
 use crate::console::pages::queue::excerpt;
 use crate::console::view::chrome::PageFrame;
 use crate::console::view::layout::{Tab, page};
+use crate::console::view::node;
 use crate::console::view::parts::{self, Column, Confirm, Row, Table, offered};
 use crate::console::words::escape;
 use crate::console::words::params::Params;
@@ -196,22 +197,22 @@ fn actions(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResul
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", queue)];
     let (can_redrive, can_remove) = can(frame, &found.hits);
+    let is_refused = node::refusal(frame, "/do/remove").is_some();
+    let remove = (!is_refused).then(|| post("/do/remove", &fields));
     html! {
         div class="actions" {
             @if can_redrive || can_remove {
                 // One form for the boxes; the button says what is done.
-                form id="chosen" class="form" method="post" action=(post("/do/redrive", &fields)) {
-                    input type="hidden" name="token" value=(frame.token);
-                    input type="hidden" name="back" value=(frame.here);
+                (parts::form(frame, "chosen", "/do/redrive", &fields, false, html! {
                     input type="hidden" name="chosen" value="1";
                     fieldset {
                         legend { "Selected jobs " (parts::selected_count("chosen")) }
                         @if can_redrive { button data-selection { "Redrive selected" } " " }
                         @if can_remove {
-                            button class="danger" formaction=(post("/do/remove", &fields)) data-selection { "Remove selected" }
+                            button class="danger" formaction=[remove] data-selection { "Remove selected" }
                         }
                     }
-                }
+                }))
             }
             (bulk(frame, params, queue, found))
             a class="button" href=(href("/export", frame.db, queue, params)) download { "Export as NDJSON" }

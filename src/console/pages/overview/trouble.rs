@@ -1,5 +1,6 @@
 //! Troubles and their remedies: the rules of the alerts in `docs/metrics.md`, as far as a single sample shows them.
 
+use super::cluster::of_cluster;
 use crate::console::pages::queues::ListedQueue;
 use crate::console::view::chrome::{PageFrame, ServerState};
 use crate::console::view::parts::{self, Tone};
@@ -12,8 +13,6 @@ const LATE_US: u64 = 100_000;
 const OLD_MS: u64 = 60_000;
 /// A queue has no consumers if its oldest job has waited for longer than this, ms.
 const NO_CONSUMER_MS: u64 = 10_000;
-/// Without a leader for this long, ms: an election takes less.
-const LEADERLESS_MS: u64 = 2_000;
 /// Queues named for each rule; of more the number is said.
 const NAMED_MAX: usize = 5;
 
@@ -37,6 +36,7 @@ pub fn troubles(
     let mut found = Vec::new();
     if let Some(state) = &frame.state {
         of_server(state, &mut found);
+        of_cluster(state, &mut found);
     }
     of_queues(frame, ready, oldest, dead, &mut found);
     found.sort_by_key(|trouble| trouble.tone != Tone::Bad);
@@ -72,21 +72,6 @@ fn of_server(state: &ServerState, found: &mut Vec<Trouble>) {
             "The disk is full: no jobs are accepted. Free space on it.".to_owned(),
         ),
         _ => {}
-    }
-    if number("raft_leaderless_ms") > LEADERLESS_MS {
-        let for_ms = parts::duration(number("raft_leaderless_ms"));
-        let text = format!(
-            "There has been no leader for {for_ms}: nothing is changed or handed out. The log says which nodes are \
-             missing, and what to do."
-        );
-        say(Tone::Bad, "/server#cluster", text);
-    }
-    let health = state.text("raft_health");
-    if !health.is_empty() && health != "well" {
-        let text = format!(
-            "This node is sick ({health}): another one should lead. The log says what to do."
-        );
-        say(Tone::Bad, "/server#cluster", text);
     }
     let late = number("lateness_minute_p99_us");
     if late > LATE_US {
@@ -280,10 +265,6 @@ mod tests {
             ["payments: 12 dead: check the reasons, then redrive or remove them."]
         );
         assert!(texts(&[], &[("journal_state", "failed")])[0].contains("journal failed"));
-        let well = [("raft_health", "well"), ("raft_leaderless_ms", "-1")];
-        assert!(texts(&[], &well).is_empty());
-        assert!(texts(&[], &[("raft_health", "disk-hangs")])[0].contains("sick (disk-hangs)"));
-        assert!(texts(&[], &[("raft_leaderless_ms", "4400")])[0].contains("has been no leader"));
         assert!(texts(&[], &[("used_memory", "95"), ("maxmemory", "100")])[0].contains("95 %"));
         assert!(texts(&[], &[("lateness_minute_p99_us", "200000")])[0].contains("late"));
     }

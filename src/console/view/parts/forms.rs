@@ -2,6 +2,7 @@
 
 use super::Tone;
 use crate::console::view::chrome::PageFrame;
+use crate::console::view::node;
 use crate::console::words::escape;
 use crate::console::words::params::ENCODED;
 use maud::{Markup, html};
@@ -55,6 +56,9 @@ pub fn action_toned(
     tone: Tone,
 ) -> Markup {
     let class = class(tone);
+    if let Some(why) = node::refusal(frame, path) {
+        return html! { button type="button" class=(class) disabled title=(why) { (label) } };
+    }
     match confirm {
         Confirm::None => html! {
             form class="action" method="post" action=(target(path, fields)) data-quiet {
@@ -78,7 +82,7 @@ pub fn action_toned(
 }
 
 /// A form of a page's own fields that changes something. A form with an id takes boxes of a table with it; `quiet`
-/// ones are sent by the script and leave the page as it is.
+/// ones are sent by the script and leave the page as it is. Where this node would refuse it, it cannot be filled in.
 pub fn form(
     frame: &PageFrame,
     id: &str,
@@ -87,8 +91,14 @@ pub fn form(
     quiet: bool,
     body: Markup,
 ) -> Markup {
+    let id = (!id.is_empty()).then_some(id);
+    if let Some(why) = node::refusal(frame, path) {
+        return html! {
+            div id=[id] class="form" title=(why) { fieldset class="off" disabled { (body) } }
+        };
+    }
     html! {
-        form id=[(!id.is_empty()).then_some(id)] class="form" method="post" action=(target(path, fields)) data-quiet[quiet] {
+        form id=[id] class="form" method="post" action=(target(path, fields)) data-quiet[quiet] {
             (hidden(frame))
             (body)
         }
