@@ -81,7 +81,7 @@ enum Part {
 use Part::{Main, Nothing, Only};
 
 /// What is looked at. `NAME`, `SCHEDULE` and `WORD` in an address stand for hostile bytes.
-const ADDRESSES: [(Case, &str, Part); 124] = [
+const ADDRESSES: [(Case, &str, Part); 126] = [
     (Empty, "/", Main),
     (Empty, "/queues", Main),
     (Empty, "/queue?name=none", Main),
@@ -117,7 +117,7 @@ const ADDRESSES: [(Case, &str, Part); 124] = [
     (Usual, "/queue?name=payments&tab=dead&by=error", Only("tab")),
     (Usual, "/queue?name=poll&tab=schedules&zoom=day", Only("timeline")),
     (Usual, "/queue?name=poll&tab=schedules&zoom=day", Only("tab")),
-    (Usual, "/queue?name=calm", Only("head")),
+    (Usual, "/queue?name=calm", Nothing),
     (Usual, "/queue?name=waited&tab=consumers", Only("tab")),
     (Usual, "/job?queue=emails&id=welcome-1", Main),
     (Usual, "/job?queue=emails&id=welcome-1&as=hex", Nothing),
@@ -140,18 +140,20 @@ const ADDRESSES: [(Case, &str, Part); 124] = [
     (Usual, "/search?q=emails:wel", Main),
     (Usual, "/search?queue=payments&state=dead&contains=17", Nothing),
     (Usual, "/search?queue=payments&state=dead&error=no+such+customer&reason=buried", Main),
-    (Much, "/", Only("figures")),
+    (Much, "/?db=0", Nothing),
     (Much, "/", Only("coming")),
     (Much, "/", Only("queues-part")),
     (Much, "/queues", Only("queues-part")),
     (Much, "/queues?by=ready", Only("queues-part")),
     (Much, "/queues?by=name&after=queue-047", Only("pager")),
-    (Much, "/queue?name=many", Only("head")),
+    (Much, "/queue?name=many&tab=ready", Nothing),
     (Much, "/queue?name=many", Only("timeline")),
-    (Much, "/queue?name=many", Only("tab")),
-    (Much, "/queue?name=many&tab=delayed&zoom=minute", Only("tab")),
-    (Much, "/queue?name=many&tab=leased", Only("tab")),
-    (Much, "/queue?name=died&tab=dead", Only("tab")),
+    (Much, "/queue?name=many", Only("pager")),
+    (Much, "/queue?name=many&tab=delayed&skip=1250", Only("pager")),
+    (Much, "/queue?name=many&tab=leased&skip=50", Only("tab")),
+    (Much, "/queues?by=ready&skip=100", Only("pager")),
+    (Much, "/clients?skip=100", Only("pager")),
+    (Much, "/queue?name=died&tab=dead", Only("pager")),
     (Much, "/queue?name=died&tab=dead&by=error", Only("tab")),
     (Much, "/job?queue=large&id=large-1", Only("body text")),
     (Much, "/job/body?queue=large&id=large-1", Nothing),
@@ -238,18 +240,24 @@ fn searched(world: &mut World, viewer: &Viewer, frame: &PageFrame, params: &Para
     let meant = Meant::of(params);
     let found = match &meant {
         Meant::Nothing => SearchResult::default(),
-        Meant::Id(id) => {
-            let reply = world.ask(viewer, &[words!["DELAY.FIND", id]]).remove(0);
-            let hits = reply.items().iter().filter_map(Hit::of_find).collect();
-            SearchResult { hits, error: reply.error(), ..SearchResult::default() }
-        }
-        Meant::Prefix { queue, text } => {
-            let found = scanned(world, viewer, queue, &search::beginning(params, queue, text));
-            SearchResult { of: Some("match"), ..found }
-        }
+        Meant::Text(text) => by_text(world, viewer, params, text),
         Meant::Filter { queue } => scanned(world, viewer, queue, params),
     };
     search::show(frame, params, &meant, &found).into_string()
+}
+
+fn by_text(world: &mut World, viewer: &Viewer, params: &Params, text: &[u8]) -> SearchResult {
+    let reply = world.ask(viewer, &[words!["DELAY.FIND", text]]).remove(0);
+    let hit = |row: &Value| Some(Hit { id: text.to_vec(), ..Hit::of_find(row)? });
+    let hits: Vec<Hit> = reply.items().iter().filter_map(hit).collect();
+    let cut = search::cuts(text).into_iter().next().filter(|_| hits.is_empty());
+    match cut {
+        Some((queue, rest)) => {
+            let filter = search::with_id(params, queue, rest);
+            SearchResult { of: Some(filter.clone()), ..scanned(world, viewer, queue, &filter) }
+        }
+        None => SearchResult { hits, error: reply.error(), ..SearchResult::default() },
+    }
 }
 
 fn scanned(world: &mut World, viewer: &Viewer, queue: &[u8], params: &Params) -> SearchResult {

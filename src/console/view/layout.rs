@@ -5,6 +5,7 @@ use super::node::{NodeRole, OwnNode};
 use super::parts::{self, Tone};
 use crate::console::view::chrome::{PageFrame, ServerState};
 use crate::console::words::escape;
+use crate::console::words::params::Params;
 use maud::{DOCTYPE, Markup, html};
 
 /// Parts of the console, as the navigation has them.
@@ -181,12 +182,15 @@ fn navigation(frame: &PageFrame, active: Tab) -> Markup {
     }
 }
 
+/// The field keeps what was asked.
 fn search(frame: &PageFrame) -> Markup {
+    let asked = frame.here.strip_prefix("/search?").map(|query| Params::read(query.as_bytes()));
+    let q = asked.as_ref().and_then(|asked| asked.text("q")).unwrap_or_default();
     html! {
         form class="search" method="get" action="/search" role="search" aria-label="Jobs" {
             @if frame.db != 0 { input type="hidden" name="db" value=(frame.db); }
-            input type="search" name="q" aria-label="Search for an id, or queue:text" autocomplete="off"
-                placeholder="Job id, or queue:text" autocapitalize="off" spellcheck="false";
+            input type="search" name="q" value=[(!q.is_empty()).then_some(q)] autocomplete="off"
+                aria-label="Search for an id or a part of it, a queue, or queue:text" placeholder="Id, queue, or queue:text" autocapitalize="off" spellcheck="false";
             kbd aria-hidden="true" { "/" }
         }
     }
@@ -397,6 +401,13 @@ mod tests {
         assert!(
             text(&PageFrame { theme: "dark".into(), ..frame() }).contains(r#"data-theme="dark""#)
         );
+    }
+
+    #[test]
+    fn the_field_of_the_search_keeps_what_was_asked() {
+        let of = |here: &str| text(&PageFrame { here: here.to_owned(), ..frame() });
+        assert!(of("/search?q=a%22+b").contains(r#"name="q" value="a&quot; b""#));
+        assert!(!of("/queue?q=a").contains(r#"name="q" value"#));
     }
 
     #[test]
