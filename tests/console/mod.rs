@@ -345,7 +345,7 @@ fn all() -> Vec<(String, String)> {
                 };
                 put(file_of(address), &title, text);
             }
-            if case == Usual && *address == "/" {
+            if case == Usual && *address == "/queues" {
                 let whole = tree.find(|element| element.name == "html").expect("one");
                 put("document.txt".to_owned(), "all of a page but its main part", around(whole));
             }
@@ -497,6 +497,15 @@ fn nothing_can_be_sent_to_a_follower_that_it_would_refuse() {
         assert!(banner.contains("n2 (127.0.0.1:9249)"), "{address}: {banner}");
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn the_numbers_of_the_server_are_on_a_page_once() {
+    let (mut world, viewer) = Usual.begin();
+    for (path, once) in [("/", false), ("/queues", true)] {
+        let page = document(&mut world, &viewer, path);
+        assert_eq!(page.contains("id=\"state\""), once, "{path}");
+    }
 }
 
 /// The way on after a login, which is no page of the console's look.

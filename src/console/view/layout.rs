@@ -135,7 +135,8 @@ fn header(frame: &PageFrame, node: Option<&OwnNode<'_>>, active: Tab, live: bool
                 (search(frame))
                 (user(frame, live))
             }
-            @if let Some(state) = &frame.state { (state_line(state)) }
+            // The overview has these numbers itself.
+            @if let Some(state) = frame.state.as_ref().filter(|_| active != Tab::Overview) { (state_line(state)) }
         }
     }
 }
@@ -240,7 +241,7 @@ fn state_line(state: &ServerState) -> Markup {
     let (journal, tone) = journal(state);
     html! {
         div class="state" id="state" data-part {
-            (item("late p99", &parts::micros(late), "/server#lateness", tone_late(late)))
+            (item("late p99", &parts::measured(late), "/server#lateness", tone_late(late)))
             (item("oldest ready", &if oldest == 0 { "–".into() } else { parts::duration(oldest) }, "/queues?by=age", Tone::Plain))
             (item("ready", &parts::grouped(number("jobs_ready")), "/queues?by=ready", Tone::Plain))
             (item("delayed", &parts::grouped(number("jobs_delayed")), "/queues?by=delayed", Tone::Plain))

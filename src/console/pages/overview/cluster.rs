@@ -23,7 +23,12 @@ pub(super) fn of_cluster(state: &ServerState, found: &mut Vec<Trouble>) {
 }
 
 fn say(found: &mut Vec<Trouble>, tone: Tone, text: String) {
-    found.push(Trouble { tone, text, href: "/server#cluster".to_owned() });
+    found.push(Trouble::at(tone, "/server#cluster", "Nodes", text));
+}
+
+/// As [`say`], of what has been so for this long.
+fn say_for(found: &mut Vec<Trouble>, tone: Tone, for_ms: Option<u64>, text: String) {
+    found.push(Trouble { for_ms, ..Trouble::at(tone, "/server#cluster", "Nodes", text) });
 }
 
 fn count(names: &str) -> u64 {
@@ -47,7 +52,7 @@ fn majority(state: &ServerState, found: &mut Vec<Trouble>) {
              nothing is changed or handed out. Start the missing nodes: {}.",
             listed(away)
         );
-        return say(found, Tone::Bad, text);
+        return say_for(found, Tone::Bad, state.number("raft_leaderless_ms"), text);
     }
     if leaderless_ms > LEADERLESS_MS {
         let for_ms = parts::duration(leaderless_ms);
@@ -55,7 +60,7 @@ fn majority(state: &ServerState, found: &mut Vec<Trouble>) {
             "There has been no leader for {for_ms}: nothing is changed or handed out. The log says which nodes are \
              missing, and what to do."
         );
-        say(found, Tone::Bad, text);
+        say_for(found, Tone::Bad, Some(leaderless_ms), text);
     }
     if count(away) > 0 {
         let more = match here.saturating_sub(needed) {
@@ -103,7 +108,7 @@ fn of_this_node(node: &OwnNode<'_>, state: &ServerState, found: &mut Vec<Trouble
             "This node, {}, is sick ({health}): another one should lead. The log says what to do.",
             node.name
         );
-        say(found, Tone::Bad, text);
+        say_for(found, Tone::Bad, state.number("raft_sick_ms"), text);
     }
     let lacks = number("raft_committed_index").saturating_sub(number("raft_applied_index"));
     let age_ms = number("raft_read_age_ms");
