@@ -169,7 +169,7 @@ const ADDRESSES: [(Case, &str, Part); 126] = [
     (Hostile, "/queues?match=WORD&after=WORD&by=name", Nothing),
     (Hostile, "/queue?name=NAME", Only("timeline")),
     (Hostile, "/queue?name=NAME", Only("tab")),
-    (Hostile, "/queue?name=NAME", Only("Actions")),
+    (Hostile, "/queue?name=NAME", Only("bar")),
     (Hostile, "/queue?name=NAME&tab=delayed", Only("tab")),
     (Hostile, "/queue?name=NAME&tab=groups", Nothing),
     (Hostile, "/queue?name=NAME&tab=schedules", Only("tab")),
@@ -500,12 +500,35 @@ fn nothing_can_be_sent_to_a_follower_that_it_would_refuse() {
 }
 
 #[test]
+fn a_queue_begins_with_its_status_and_lists_jobs_before_the_timeline() {
+    let (mut world, viewer) = Usual.begin();
+    let page = document(&mut world, &viewer, "/queue?name=emails&tab=delayed");
+    let at = |id: &str| page.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id}"));
+    let order = ["bar", "head", "tabs", "jobs-part", "timeline"].map(at);
+    assert!(order.is_sorted(), "{order:?}");
+    // It is chosen what a purge removes; leased jobs are not at first.
+    let bar = &page[order[0]..order[1]];
+    let chosen = |state: &str| bar.contains(&format!("name=\"{state}\" value=\"1\" checked"));
+    assert_eq!(["delayed", "ready", "dead", "leased"].map(chosen), [true, true, true, false]);
+}
+
+#[test]
 fn the_numbers_of_the_server_are_on_a_page_once() {
     let (mut world, viewer) = Usual.begin();
     for (path, once) in [("/", false), ("/queues", true)] {
         let page = document(&mut world, &viewer, path);
         assert_eq!(page.contains("id=\"state\""), once, "{path}");
     }
+}
+
+/// Its buttons go with it, also on a page that is open.
+#[test]
+fn of_a_job_that_is_gone_nothing_can_be_done() {
+    let (mut world, viewer) = Usual.begin();
+    let page = document(&mut world, &viewer, "/job?queue=emails&id=gone");
+    let (tree, broken) = checked("gone", &page);
+    let acts = tree.find(|element| element.attribute("id") == Some("acts")).expect("a part");
+    assert!(acts.children.is_empty() && rules::deeds(&tree).is_empty() && broken.is_empty());
 }
 
 /// The way on after a login, which is no page of the console's look.

@@ -119,11 +119,13 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let counted = timeline::count(&about, stats).min(rest.len());
     let (forecasts, jobs) = rest.split_at(counted);
     let body = html! {
+        (actions::bar(frame, &about, stats))
         (parts::part("head", head::show(frame, &about, stats, config)))
-        (timeline::show(frame, &about, stats, forecasts))
         (tabs(frame, &about, stats))
         div class="tab" { (tab(frame, &about, stats, config, listed, jobs)) }
-        (actions::show(frame, &about, stats))
+        (actions::find(frame, &about))
+        (timeline::show(frame, &about, stats, forecasts))
+        (parts::copy(&parts::commands(frame, &[b"DELAY.STATS", about.queue])))
     };
     live(frame, &title, Tab::Queues, body)
 }

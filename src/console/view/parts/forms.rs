@@ -24,6 +24,13 @@ pub enum Confirm {
         /// What would be lost.
         words: String,
     },
+    /// As [`Confirm::TypeName`], with boxes for what it concerns.
+    Choose {
+        name: Vec<u8>,
+        words: String,
+        /// The field of each, its words, and whether it is chosen at first.
+        choices: Vec<(&'static str, String, bool)>,
+    },
 }
 
 /// The choices of [`select`]: value, words, chosen.
@@ -68,15 +75,28 @@ pub fn action_toned(
         },
         Confirm::Count { words } => dialog(frame, path, fields, label, &words, class, html! {}),
         Confirm::TypeName { name, words } => {
-            let name = escape::text(&name);
-            let typed = html! {
-                label class="field" {
-                    span { "Type " b { bdi { (name) } } " to confirm" }
-                    input name="typed" required autocomplete="off" spellcheck="false"
-                        autocapitalize="off" pattern=(pattern(&name)) title="The name, as shown above";
+            dialog(frame, path, fields, label, &words, class, typed(&name))
+        }
+        Confirm::Choose { name, words, choices } => {
+            let chosen = html! {
+                @for (field, words, is_chosen) in &choices {
+                    label class="check" { input type="checkbox" name=(field) value="1" checked[*is_chosen]; " " (words) }
                 }
+                (typed(&name))
             };
-            dialog(frame, path, fields, label, &words, class, typed)
+            dialog(frame, path, fields, label, &words, class, chosen)
+        }
+    }
+}
+
+/// The field in which a name is typed.
+fn typed(name: &[u8]) -> Markup {
+    let name = escape::text(name);
+    html! {
+        label class="field" {
+            span { "Type " b { bdi { (name) } } " to confirm" }
+            input name="typed" required autocomplete="off" spellcheck="false" autocapitalize="off"
+                pattern=(pattern(&name)) title="The name, as shown above";
         }
     }
 }
