@@ -163,7 +163,9 @@ mod tests {
         ("raft_leaderless_ms", "-1"),
     ];
 
-    fn texts(fields: &[(&str, &str)]) -> Vec<(Tone, String)> {
+    type Fields = [(&'static str, &'static str)];
+
+    fn texts(fields: &Fields) -> Vec<(Tone, String)> {
         let mut found = Vec::new();
         of_cluster(&state(&[&LEADER[..], fields].concat()), &mut found);
         found.into_iter().map(|trouble| (trouble.tone, trouble.text)).collect()
@@ -178,7 +180,7 @@ mod tests {
         let gone = "name=n2,state=unreachable,health=disk-hangs,behind=99999";
         let away = [("raft_away", "n3"), ("raft_voters_connected", "2")];
         let few = [("raft_away", "n2,n3"), ("raft_voters_connected", "1")];
-        let cases: [(&[(&str, &str)], Tone, &str); 12] = [
+        let cases: [(&Fields, Tone, &str); 12] = [
             (&few, Tone::Bad, "1 of 3 nodes with a vote can be reached from here, 2 are needed"),
             (&few, Tone::Bad, "Start the missing nodes: n2, n3."),
             (&away, Tone::Warn, "n3 is away, no further node may be lost"),
