@@ -204,11 +204,11 @@ def by_mouse(raw, browser):
     with check("a queue is paused and resumed by its button, and the page stays"):
         browser.go("/queue?db=0&name=payments")
         browser.run("window.here = 'still'")
-        browser.click("Pause", "#pause")
-        browser.button("Resume", "#pause")
+        browser.click("Pause", "#bar")
+        browser.button("Resume", "#bar")
         equal(stats(raw, "payments")["paused"], b"all")
-        browser.click("Resume", "#pause")
-        browser.button("Pause", "#pause")
+        browser.click("Resume", "#bar")
+        browser.button("Pause", "#bar")
         equal((stats(raw, "payments")["paused"], browser.run("return window.here")), (b"no", "still"))
 
     with check("a job is run now"):
@@ -232,9 +232,10 @@ def by_mouse(raw, browser):
     with check("a queue is purged once its name is typed, and not before"):
         raw.call("DELAY.ADD", "old.stuff", "1h", "x")
         browser.go("/queue?db=0&name=old.stuff")
+        browser.click("More…")
         browser.click("Purge…")
         field = browser.wait(lambda: browser.one("[data-confirm][open] input[name=typed]"))
-        browser.wait(lambda: browser.driver.switch_to.active_element == field)
+        browser.wait(lambda: browser.run("return !!document.activeElement.closest('[data-confirm][open]')"))
         field.send_keys("oldXstuff", Keys.ENTER)
         equal(browser.run("return arguments[0].validity.valid", field), False)
         equal(stats(raw, "old.stuff")["delayed"], 1)
@@ -275,6 +276,7 @@ def by_keys(raw, browser):
 
     with check("a dialog holds the focus, and Escape leaves things as they were"):
         browser.go("/queue?db=0&name=payments")
+        browser.button("More…").send_keys(Keys.ENTER)
         browser.button("Purge…").send_keys(Keys.ENTER)
         browser.wait(lambda: browser.all("[data-confirm][open]"))
         inside = lambda: browser.run("return !!document.activeElement.closest('[data-confirm][open]')")
@@ -318,9 +320,9 @@ def without_script(server, raw):
 
         with check("without a script a queue is paused, a job run, a queue purged"):
             browser.driver.get(server.url + "/queue?db=0&name=reports")
-            browser.click("Pause", "#pause")
-            browser.click("Resume", "#pause")
-            browser.button("Pause", "#pause")
+            browser.click("Pause", "#bar")
+            browser.click("Resume", "#bar")
+            browser.button("Pause", "#bar")
             equal(stats(raw, "reports")["paused"], b"no")
             browser.driver.get(server.url + "/job?db=0&queue=emails&id=welcome-32")
             browser.click("Run now")
@@ -328,11 +330,50 @@ def without_script(server, raw):
             equal(state(raw, "emails", "welcome-32"), "ready")
             raw.call("DELAY.ADD", "older", "1h", "x")
             browser.driver.get(server.url + "/queue?db=0&name=older")
+            browser.click("More…")
             browser.click("Purge…")
             browser.one("details[open] input[name=typed]").send_keys("older")
             browser.click("Purge")
             browser.wait(lambda: "1 job was removed" in browser.text())
             equal(stats(raw, "older")["delayed"], 0)
+
+
+def wall(raw, browser):
+    with check("on a wall of any width each number fits into its box, whatever it is"):
+        browser.go("/wall")
+        for width in (1024, 1440, 1920, 2560, 3840):
+            browser.screen(width, width * 9 // 16, "dark")
+            for value, length in (("0.6 ms", "middle"), ("38,794", "middle"), ("2,038,794", "long"), ("12,038,794,111", "longest")):
+                cut = browser.run(
+                    "return [...document.querySelectorAll('.fit')].filter((fit) => {"
+                    "  const [number, box] = [fit.querySelector('strong'), fit.querySelector('.figure')];"
+                    "  [number.textContent, fit.className] = [arguments[0], 'fit ' + arguments[1]];"
+                    "  const range = document.createRange(); range.selectNodeContents(number);"
+                    "  return range.getBoundingClientRect().right > box.getBoundingClientRect().right;"
+                    "}).length",
+                    value,
+                    length,
+                )
+                equal((width, value, cut), (width, value, 0))
+        browser.look("wide", "light")
+
+    with check("on a telephone the header leaves the screen to the page"):
+        browser.screen(390, 844, "light")
+        browser.go("/queue?db=0&name=emails")
+        equal(browser.run("return document.querySelector('.top').offsetHeight") <= 104, True)
+        browser.look("wide", "light")
+
+
+def gone():
+    with Console("--appendonly", "no") as server, Browser(server.url) as browser:
+        with check("the numbers of a server that is gone are grey"):
+            browser.go(server.entrance())
+            browser.go("/queues")
+            is_stale = lambda: browser.run("return document.documentElement.classList.contains('stale')")
+            browser.wait(lambda: browser.button("Live") and not is_stale())
+            server.stop()
+            browser.wait(is_stale)
+            equal(browser.run("return getComputedStyle(document.querySelector('#state')).opacity") < "1", True)
 
 
 def lost():
@@ -396,11 +437,13 @@ def main():
         sizes(server, browser)
         for act in (arrival, by_mouse, by_keys):
             act(raw, browser)
+        wall(raw, browser)
         colours(browser)
         without_script(server, raw)
         with check("nothing was complained of meanwhile"):
             equal([line for line in browser.errors() if "/search" not in line], [])
     lost()
+    gone()
     finish()
 
 

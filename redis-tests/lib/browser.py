@@ -43,7 +43,10 @@ class Browser:
 
     def look(self, size, theme):
         """What the page is shown at; nothing moves, so that colours are what they come to."""
-        width, height = SIZES[size]
+        self.screen(*SIZES[size], theme)
+
+    def screen(self, width, height, theme):
+        """As look, at any size."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         media = [{"name": "prefers-color-scheme", "value": theme}, {"name": "prefers-reduced-motion", "value": "reduce"}]

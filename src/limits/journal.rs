@@ -96,7 +96,7 @@ pub const BASE_FRAMES_PART: u64 = 64;
 pub const TURN_ROOM_BYTES: u64 = 4 << 20;
 const _: () = assert!(TURN_ROOM_BYTES >= 2 * READ_BYTES_PER_TURN_ALL as u64);
 /// Least growth of the next base that must fit, bytes: below it not even a small job is accepted.
-pub const BASE_GROWTH_BYTES_MIN: u64 = 1 << 10;
+pub const BASE_GROWTH_BYTES_MIN: u64 = 2 << 10;
 /// A shortage of space counts if it lasts this long, µs.
 pub const SHORTAGE_US: u64 = 50_000;
 /// From one look at the room on the disk to the next.

@@ -110,6 +110,8 @@ pub struct NodeView {
     pub health: Option<Health>,
     /// How much it is wanted as a leader, as far as this node knows.
     pub priority: u64,
+    /// How far its wall clock is from the majority's, µs, as far as this node knows.
+    pub clock_ahead: Option<i64>,
 }
 
 words! {
@@ -220,6 +222,10 @@ impl NodeView {
                 false => peer.and_then(|peer| peer.health),
             },
             priority: status.priorities.get(id).copied().unwrap_or(REPLICA_PRIORITY_DEFAULT),
+            clock_ahead: match *id == status.node {
+                true => status.clock.map(|clock| clock.ahead),
+                false => peer.and_then(|peer| peer.clock_ahead),
+            },
         }
     }
 }
@@ -357,6 +363,22 @@ impl ClusterView {
             Some((_, VerifyTally { missed: 1.., .. })) => "incomplete",
             Some(_) => "same",
         }
+    }
+
+    /// Whether nothing is heard of another member now: for the leader within E; for others no connection.
+    fn is_away(&self, node: &NodeView) -> bool {
+        let is_other = node.id != self.node && !node.has_left;
+        is_other && (node.is_heard == Some(false) || !node.is_connected)
+    }
+
+    fn is_clock_wrong(&self, node: &NodeView) -> bool {
+        node.clock_ahead.is_some_and(|us| us.unsigned_abs() > self.max_skew_us)
+    }
+
+    /// The names of members, as INFO has them.
+    fn names(&self, is_meant: impl Fn(&NodeView) -> bool) -> String {
+        let members = self.nodes.iter().filter(|node| is_meant(node));
+        members.map(|node| node.name.as_str()).collect::<Vec<_>>().join(",")
     }
 
     /// Whether this node leads, is sick, and another one is about to take over: as long as that may take.
@@ -512,10 +534,7 @@ impl ClusterView {
 
     /// INFO's section Raft.
     pub(super) fn write_raft(&self, text: &mut Text) {
-        let named = |voters: bool| {
-            let members = self.nodes.iter().filter(|node| node.is_voter == voters);
-            members.map(|node| node.name.as_str()).collect::<Vec<_>>().join(",")
-        };
+        let named = |voters: bool| self.names(|node| node.is_voter == voters);
         let ms = |us: Option<u64>| us.map_or(-1, |us| (us / 1_000) as i64);
         let cluster = self.cluster.map_or(String::new(), |cluster| format!("{cluster:032x}"));
         text.lines(&[
@@ -548,6 +567,8 @@ impl ClusterView {
             ("raft_stood_still_ms", &(self.health.stood_still_us / 1_000)),
             ("raft_leaderless_ms", &ms(self.leaderless_us)),
             ("raft_voters_connected", &self.voters_connected()),
+            ("raft_away", &self.names(|node| self.is_away(node))),
+            ("raft_clocks_wrong", &self.names(|node| self.is_clock_wrong(node))),
             ("raft_elections", &self.elections),
             ("raft_reloads", &self.reloads),
             ("raft_verified_index", &self.verified().map_or(-1, |(index, _)| index as i64)),

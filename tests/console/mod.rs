@@ -81,7 +81,7 @@ enum Part {
 use Part::{Main, Nothing, Only};
 
 /// What is looked at. `NAME`, `SCHEDULE` and `WORD` in an address stand for hostile bytes.
-const ADDRESSES: [(Case, &str, Part); 131] = [
+const ADDRESSES: [(Case, &str, Part); 133] = [
     (Empty, "/", Main),
     (Empty, "/queues", Main),
     (Empty, "/queue?name=none", Main),
@@ -118,7 +118,7 @@ const ADDRESSES: [(Case, &str, Part); 131] = [
     (Usual, "/queue?name=payments&tab=dead&by=error", Only("tab")),
     (Usual, "/queue?name=poll&tab=schedules&zoom=day", Only("timeline")),
     (Usual, "/queue?name=poll&tab=schedules&zoom=day", Only("tab")),
-    (Usual, "/queue?name=calm", Only("head")),
+    (Usual, "/queue?name=calm", Nothing),
     (Usual, "/queue?name=waited&tab=consumers", Only("tab")),
     (Usual, "/job?queue=emails&id=welcome-1", Main),
     (Usual, "/job?queue=emails&id=welcome-1&as=hex", Nothing),
@@ -142,18 +142,20 @@ const ADDRESSES: [(Case, &str, Part); 131] = [
     (Usual, "/search?q=emails:wel", Main),
     (Usual, "/search?queue=payments&state=dead&contains=17", Nothing),
     (Usual, "/search?queue=payments&state=dead&error=no+such+customer&reason=buried", Main),
-    (Much, "/", Only("figures")),
+    (Much, "/?db=0", Nothing),
     (Much, "/", Only("coming")),
     (Much, "/", Only("queues-part")),
     (Much, "/queues", Only("queues-part")),
     (Much, "/queues?by=ready", Only("queues-part")),
     (Much, "/queues?by=name&after=queue-047", Only("pager")),
-    (Much, "/queue?name=many", Only("head")),
+    (Much, "/queue?name=many&tab=ready", Nothing),
     (Much, "/queue?name=many", Only("timeline")),
-    (Much, "/queue?name=many", Only("tab")),
-    (Much, "/queue?name=many&tab=delayed&zoom=minute", Only("tab")),
-    (Much, "/queue?name=many&tab=leased", Only("tab")),
-    (Much, "/queue?name=died&tab=dead", Only("tab")),
+    (Much, "/queue?name=many", Only("pager")),
+    (Much, "/queue?name=many&tab=delayed&skip=1250", Only("pager")),
+    (Much, "/queue?name=many&tab=leased&skip=50", Only("tab")),
+    (Much, "/queues?by=ready&skip=100", Only("pager")),
+    (Much, "/clients?skip=100", Only("pager")),
+    (Much, "/queue?name=died&tab=dead", Only("pager")),
     (Much, "/queue?name=died&tab=dead&by=error", Only("tab")),
     (Much, "/job?queue=large&id=large-1", Only("body text")),
     (Much, "/job/body?queue=large&id=large-1", Nothing),
@@ -171,7 +173,7 @@ const ADDRESSES: [(Case, &str, Part); 131] = [
     (Hostile, "/queues?match=WORD&after=WORD&by=name", Nothing),
     (Hostile, "/queue?name=NAME", Only("timeline")),
     (Hostile, "/queue?name=NAME", Only("tab")),
-    (Hostile, "/queue?name=NAME", Only("Actions")),
+    (Hostile, "/queue?name=NAME", Only("bar")),
     (Hostile, "/queue?name=NAME&tab=delayed", Only("tab")),
     (Hostile, "/queue?name=NAME&tab=groups", Nothing),
     (Hostile, "/queue?name=NAME&tab=schedules", Only("tab")),
@@ -245,18 +247,24 @@ fn searched(world: &mut World, viewer: &Viewer, frame: &PageFrame, params: &Para
     let meant = Meant::of(params);
     let found = match &meant {
         Meant::Nothing => SearchResult::default(),
-        Meant::Id(id) => {
-            let reply = world.ask(viewer, &[words!["DELAY.FIND", id]]).remove(0);
-            let hits = reply.items().iter().filter_map(Hit::of_find).collect();
-            SearchResult { hits, error: reply.error(), ..SearchResult::default() }
-        }
-        Meant::Prefix { queue, text } => {
-            let found = scanned(world, viewer, queue, &search::beginning(params, queue, text));
-            SearchResult { of: Some("match"), ..found }
-        }
+        Meant::Text(text) => by_text(world, viewer, params, text),
         Meant::Filter { queue } => scanned(world, viewer, queue, params),
     };
     search::show(frame, params, &meant, &found).into_string()
+}
+
+fn by_text(world: &mut World, viewer: &Viewer, params: &Params, text: &[u8]) -> SearchResult {
+    let reply = world.ask(viewer, &[words!["DELAY.FIND", text]]).remove(0);
+    let hit = |row: &Value| Some(Hit { id: text.to_vec(), ..Hit::of_find(row)? });
+    let hits: Vec<Hit> = reply.items().iter().filter_map(hit).collect();
+    let cut = search::cuts(text).into_iter().next().filter(|_| hits.is_empty());
+    match cut {
+        Some((queue, rest)) => {
+            let filter = search::with_id(params, queue, rest);
+            SearchResult { of: Some(filter.clone()), ..scanned(world, viewer, queue, &filter) }
+        }
+        None => SearchResult { hits, error: reply.error(), ..SearchResult::default() },
+    }
 }
 
 fn scanned(world: &mut World, viewer: &Viewer, queue: &[u8], params: &Params) -> SearchResult {
@@ -344,7 +352,7 @@ fn all() -> Vec<(String, String)> {
                 };
                 put(file_of(address), &title, text);
             }
-            if case == Usual && *address == "/" {
+            if case == Usual && *address == "/queues" {
                 let whole = tree.find(|element| element.name == "html").expect("one");
                 put("document.txt".to_owned(), "all of a page but its main part", around(whole));
             }
@@ -470,6 +478,64 @@ fn nothing_is_offered_to_those_who_may_only_look() {
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// It would answer READONLY. What concerns the node alone is done on each node.
+#[test]
+fn nothing_can_be_sent_to_a_follower_that_it_would_refuse() {
+    let mut world = World::usual();
+    world.follow();
+    let viewer = world.admin();
+    let mut broken = Vec::new();
+    for (_, address, _) in ADDRESSES.iter().filter(|(of, ..)| *of == Usual) {
+        if address.starts_with("/job/body") {
+            continue;
+        }
+        let document = document(&mut world, &viewer, address);
+        let (tree, why) = checked(address, &document);
+        broken.extend(why);
+        for deed in rules::deeds(&tree) {
+            assert!(deed.starts_with("/do/kill") || deed == "/do/config", "{address}: {deed}");
+        }
+        let title = tree.find(|element| element.name == "title").map(html::write);
+        assert!(title.is_some_and(|title| title.contains("n1 follower")), "{address}");
+        let banner = tree.find(|element| element.attribute("id") == Some("banner"));
+        let banner = banner.map(html::write).unwrap_or_default();
+        assert!(banner.contains("n2 (127.0.0.1:9249)"), "{address}: {banner}");
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn a_queue_begins_with_its_status_and_lists_jobs_before_the_timeline() {
+    let (mut world, viewer) = Usual.begin();
+    let page = document(&mut world, &viewer, "/queue?name=emails&tab=delayed");
+    let at = |id: &str| page.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id}"));
+    let order = ["bar", "head", "tabs", "jobs-part", "timeline"].map(at);
+    assert!(order.is_sorted(), "{order:?}");
+    // It is chosen what a purge removes; leased jobs are not at first.
+    let bar = &page[order[0]..order[1]];
+    let chosen = |state: &str| bar.contains(&format!("name=\"{state}\" value=\"1\" checked"));
+    assert_eq!(["delayed", "ready", "dead", "leased"].map(chosen), [true, true, true, false]);
+}
+
+#[test]
+fn the_numbers_of_the_server_are_on_a_page_once() {
+    let (mut world, viewer) = Usual.begin();
+    for (path, once) in [("/", false), ("/queues", true)] {
+        let page = document(&mut world, &viewer, path);
+        assert_eq!(page.contains("id=\"state\""), once, "{path}");
+    }
+}
+
+/// Its buttons go with it, also on a page that is open.
+#[test]
+fn of_a_job_that_is_gone_nothing_can_be_done() {
+    let (mut world, viewer) = Usual.begin();
+    let page = document(&mut world, &viewer, "/job?queue=emails&id=gone");
+    let (tree, broken) = checked("gone", &page);
+    let acts = tree.find(|element| element.attribute("id") == Some("acts")).expect("a part");
+    assert!(acts.children.is_empty() && rules::deeds(&tree).is_empty() && broken.is_empty());
 }
 
 /// The way on after a login, which is no page of the console's look.

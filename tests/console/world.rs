@@ -1,6 +1,8 @@
 //! Servers in virtual time with something to look at, and those who look.
 
+use crate::support::cluster_view::view_of;
 use bytes::{Bytes, BytesMut};
+use delayd::cluster::raft::member::Role;
 use delayd::config::Config;
 use delayd::console::pages::forecast;
 use delayd::console::site::client::encode;
@@ -201,6 +203,13 @@ impl World {
         world.run_all(&[words!["AUTH", HOSTILE_WORD, "x"], words!["AUTH", HOSTILE_TEXT, "x"]]);
         world.server.go_to(Micros((START_MS + 12_000) * 1_000));
         world
+    }
+
+    /// From here on another node leads; only those who come now see it.
+    pub fn follow(&mut self) {
+        let view = view_of("follower").expect("there is one");
+        self.server.join(Role::Follower { leader: Some(2) }, true, view);
+        self.server.run();
     }
 
     fn say(&mut self, command: &str) {

@@ -5,6 +5,7 @@ mod audit;
 mod backup;
 mod bases;
 mod calls;
+mod console;
 mod day_two;
 mod faults;
 mod groups;

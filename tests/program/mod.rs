@@ -6,6 +6,7 @@ mod console_found;
 mod console_guard;
 mod console_login;
 mod console_rights;
+mod console_search;
 mod disk_failure;
 mod disk_full;
 mod doors;

@@ -346,6 +346,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         is_voter: true,
         level: Some(1),
         health: is_heard.then(Health::default),
+        clock_ahead: (!is_heard).then_some(-60_000),
     };
     Status {
         node: 1,

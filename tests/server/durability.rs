@@ -25,13 +25,17 @@ fn shown(server: &Running) -> Vec<String> {
         for state in ["DELAYED", "READY", "LEASED", "DEAD"] {
             shown.push(ask(&mut client, &format!("DELAY.PEEK {queue} {state} COUNT 1000")));
         }
-        // The age of the oldest ready job grows meanwhile.
+        // The age of the oldest ready job grows meanwhile, and which client was served last is forgotten.
         let stats = ask(&mut client, &format!("DELAY.STATS {queue}"));
+        let (stats, _) = stats.split_once("$15\r\nlast-reserve-at").unwrap();
         let (early, late) = stats.split_once("oldest-ready-age-ms\r\n").unwrap();
         shown.push(format!("{early}{}", late.split_once("\r\n").unwrap().1));
     }
     for id in ["late", "now", "held", "given", "buried"] {
         shown.push(ask(&mut client, &format!("DELAY.GET mail {id}")));
+    }
+    for queue in ["mail", "bills"] {
+        shown.push(ask(&mut client, &format!("DELAY.ERRORS {queue}")));
     }
     // The window on an id that was acknowledged, up to what is left of it.
     let taken = ask(&mut client, "DELAY.ADD bills 0 x ID paid");

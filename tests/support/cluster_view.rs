@@ -88,11 +88,12 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
         first: 1,
         base: 100,
         nodes: vec![
-            node(1, None),
+            NodeView { clock_ahead: Some(-1_500), ..node(1, None) },
             NodeView { is_heard: Some(true), ..node(2, leads.then_some(119)) },
             NodeView {
                 is_heard: leads.then_some(false),
                 is_connected: false,
+                clock_ahead: Some(-60_000),
                 ..node(3, leads.then_some(20))
             },
         ],
@@ -119,5 +120,6 @@ fn node(id: u64, matched: Option<u64>) -> NodeView {
         is_connected: true,
         health: (id < 3).then(Health::default),
         priority: if id == 2 { 10 } else { 100 },
+        clock_ahead: None,
     }
 }

@@ -162,20 +162,34 @@ impl Clocks {
     /// The majority's time among `voters`, of which `own` is this node; nothing unless more than half of their clocks
     /// are known.
     pub fn status(&self, own: u64, voters: &[u64], now: Micros) -> Option<ClockStatus> {
+        let (low, high, known) = self.median(own, voters, now)?;
+        let own = self.own?;
+        Some(ClockStatus { base: low, ahead: own - own.clamp(low, high.max(low)), known })
+    }
+
+    /// How far the clock of another node is at least from the majority's time, µs, positive if ahead; nothing if
+    /// either is unknown.
+    pub fn ahead_of(&self, node: u64, own: u64, voters: &[u64], now: Micros) -> Option<i64> {
+        let (low, high, _) = self.median(own, voters, now)?;
+        let (least, most) = self.others.get(&node)?.bounds(now)?;
+        Some((least - high.max(low)).max(0) + (most - low).min(0))
+    }
+
+    /// The bounds of the median, and how many clocks are known.
+    fn median(&self, own: u64, voters: &[u64], now: Micros) -> Option<(i64, i64, usize)> {
         let bounds_of = |node: &u64| match *node == own {
             true => self.own.map(|own| (own, own)),
             false => self.others.get(node)?.bounds(now),
         };
         let bounds = voters.iter().filter_map(bounds_of);
         let (mut lows, mut highs): (Vec<i64>, Vec<i64>) = bounds.unzip();
-        let (known, own) = (lows.len(), self.own?);
+        let known = lows.len();
         if 2 * known <= voters.len() {
             return None;
         }
         lows.sort_unstable();
         highs.sort_unstable();
-        let (low, high) = (lows[(known - 1) / 2], highs[known / 2]);
-        Some(ClockStatus { base: low, ahead: own - own.clamp(low, high.max(low)), known })
+        Some((lows[(known - 1) / 2], highs[known / 2], known))
     }
 }
 
@@ -295,6 +309,23 @@ mod tests {
                 assert!(world.median(node).abs_diff(500) <= 5_000, "{}", world.median(node));
                 let ahead = world.off[node] - 500;
                 assert!(status.ahead.abs_diff(ahead) <= 5_000, "{status:?}, {ahead}");
+            }
+        }
+    }
+
+    /// Each node knows which clock is wrong, and that no other is.
+    #[test]
+    fn a_wrong_clock_is_known_to_the_other_nodes() {
+        for off in [3 * SECOND as i64, -3 * SECOND as i64] {
+            let mut world = World::new(1, &[0, off, 500], 100..5_000);
+            world.run(5 * SECOND, &[0, 1, 2]);
+            let ahead = |node: usize, of: u64| {
+                let now = world.clock(node);
+                world.nodes[node].ahead_of(of, node as u64 + 1, &[1, 2, 3], now).unwrap()
+            };
+            for (node, other) in [(0, 3), (2, 1)] {
+                assert!(ahead(node, 2).abs_diff(off) <= 20_000, "{}", ahead(node, 2));
+                assert!(ahead(node, other).abs() <= 20_000, "{}", ahead(node, other));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Connected clients: waiting ones, idle ones, and those with unread replies.
 
+use super::paging::ListPage;
 use super::{NO_MORE, Page};
 use crate::console::view::chrome::PageFrame;
 use crate::console::view::layout::{Tab, live};
@@ -15,6 +16,8 @@ pub const PAGE: Page =
     Page { path: "/clients", ask, more: NO_MORE, show, whole: false, file: None };
 
 const SHOWN_MAX: usize = 100;
+/// Clients that are reached page by page.
+const LISTED_MAX: usize = 100_000;
 /// The possible orders.
 const ORDERS: [(&str, &str); 3] =
     [("idle", "idle"), ("output", "waiting output"), ("age", "connected for")];
@@ -105,7 +108,9 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
         _ => Reverse((client.age_s, 0)),
     });
     let all = clients.len();
-    clients.truncate(SHOWN_MAX);
+    let page = ListPage::of(params, SHOWN_MAX, LISTED_MAX);
+    let href =
+        format!("/clients?by={}{}", order(params), if only_waiting { "&waiting=1" } else { "" });
     let body = html! {
         @if let Some(error) = replies[0].error() { p class="refused" role="alert" { (error) } }
         @else {
@@ -113,8 +118,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
             (filter(params))
             (parts::part("clients-part", html! {
                 @if clients.is_empty() { (parts::empty("No client is waiting for jobs.", &[])) }
-                @else { (table(frame, params, &clients)) }
-                @if all > SHOWN_MAX { p class="note" { "The first " (SHOWN_MAX) " of " (parts::grouped(all as u64)) "." } }
+                @else { (table(frame, params, page.shown(&clients))) (page.pager(all, Some(all as u64), &href)) }
             }))
         }
     };
@@ -255,7 +259,7 @@ mod tests {
         let many: String = (1..=150).map(|id| format!("id={id} addr=x age=1\n")).collect();
         let shown = page(May::all(), "", Value::Text(many.into()));
         assert_eq!(shown.matches("data-key=").count(), SHOWN_MAX);
-        assert!(shown.contains("The first 100 of 150."), "{shown}");
+        assert!(shown.contains("1 to 100 of 150") && shown.contains("skip=100"), "{shown}");
     }
 
     #[test]

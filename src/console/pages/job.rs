@@ -51,10 +51,14 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
         p class="lead" { "in " (parts::queue_link(frame.db, job.queue)) }
         @match job.got {
             Value::Error(_) => p class="refused" role="alert" { (job.got.error().unwrap_or_default()) },
-            Value::Null => (parts::part("job", gone(frame, &job))),
+            // Of an open page what can no longer be done goes; the body stays, to be read.
+            Value::Null => {
+                (parts::part("job", gone(frame, &job)))
+                (parts::part("acts", html! {}))
+            },
             _ => {
                 (parts::part("job", html! { (summary(frame, &job)) (life(frame, &job)) }))
-                (actions(frame, &job))
+                (parts::part("acts", actions(frame, &job)))
                 (headers(&job))
                 (content(frame, params, &job))
             }

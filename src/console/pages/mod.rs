@@ -10,6 +10,7 @@ pub mod forecast;
 pub mod job;
 pub mod login;
 pub mod overview;
+pub mod paging;
 pub mod queue;
 pub mod queues;
 pub mod schedules;

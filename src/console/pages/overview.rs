@@ -1,5 +1,8 @@
 //! The first page: what waits, what comes, and what needs a look.
 
+mod cluster;
+mod rules;
+mod table;
 mod trouble;
 
 use super::Page;
@@ -13,13 +16,15 @@ use crate::console::view::parts::{self, Tone};
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
 use maud::{Markup, html};
-pub use trouble::{Trouble, troubles};
+pub use trouble::{TroubleRow, Troubles, troubles};
 
 /// `/`.
 pub const PAGE: Page = Page { path: "/", ask, more, show, whole: false, file: None };
 
 /// Queues in the table.
 const COUNT: usize = 20;
+/// Queues that are asked for what needs attention: of more the number is not known.
+const LISTED_MAX: usize = 100;
 /// Delayed jobs that are counted for the bars of the next hour; a queue with more has a timeline of its own.
 const FORECAST_JOBS_MAX: u64 = 200_000;
 /// Queues that are counted for them.
@@ -27,8 +32,10 @@ const FORECAST_QUEUES_MAX: usize = 20;
 
 /// The queues that matter: most ready, oldest, most dead, most delayed.
 pub fn ask(_: &Params) -> Vec<Command> {
-    let by = |order: &str| command!["DELAY.QUEUES", "BY", order, "COUNT", COUNT.to_string()];
-    vec![by("READY"), by("AGE"), by("DEAD"), by("DELAYED")]
+    let by = |order: &str, count: usize| {
+        command!["DELAY.QUEUES", "BY", order, "COUNT", count.to_string()]
+    };
+    vec![by("READY", COUNT), by("AGE", LISTED_MAX), by("DEAD", LISTED_MAX), by("DELAYED", COUNT)]
 }
 
 fn more(_: &Params, replies: &[Value]) -> Vec<Command> {
@@ -61,7 +68,7 @@ fn show(frame: &PageFrame, _: &Params, replies: &[Value]) -> Markup {
     let is_unknown = frame.state.is_none() && refused.is_some();
     let body = html! {
         (parts::part("figures", figures(frame)))
-        (parts::part("trouble", trouble::list(&found, is_unknown)))
+        (parts::part("trouble", table::card(frame, &found, is_unknown)))
         @if let Some(error) = refused { p class="refused" role="alert" { (error) } }
         @else if ready.is_empty() {
             (parts::empty("There is no queue yet. Adding the first job creates one.", &queues::teaching(frame, b"emails")))
@@ -76,20 +83,33 @@ fn show(frame: &PageFrame, _: &Params, replies: &[Value]) -> Markup {
     live(frame, "Overview", Tab::Overview, body)
 }
 
+/// The numbers of the server, each with its line of the last ten minutes; the header does not repeat them here.
 fn figures(frame: &PageFrame) -> Markup {
     let Some(state) = &frame.state else {
         return html! { p class="lead" { "The numbers of the whole server need the right to run INFO." } };
     };
-    let number = |field| state.number(field).unwrap_or(0);
-    let late = |field| parts::micros(number(field));
-    let dead = number("jobs_dead");
+    let number = |field: &str| state.number(field).unwrap_or(0);
+    let dead_tone = if number("jobs_dead") > 0 { Tone::Bad } else { Tone::Plain };
+    let line = |label: &str, of: fn(&Sample) -> u64| -> Markup {
+        let values: Vec<u64> = frame.samples.iter().map(of).collect();
+        html! { @if values.len() > 1 { (chart::spark(&values, label)) } }
+    };
+    let count = |label: &str, note: &str, tone: Tone, of: fn(&Sample) -> u64| {
+        let (href, jobs) = (format!("/queues?by={label}"), number(&format!("jobs_{label}")));
+        parts::figure_with(label, parts::grouped(jobs), note, tone, &href, line(label, of))
+    };
+    let late = parts::measured(number("lateness_minute_p99_us"));
+    let max = match number("lateness_minute_max_us") {
+        0 => String::new(),
+        max => format!("max {}", parts::micros(max)),
+    };
     html! {
         div class="figures" {
-            (parts::figure("late, p99 of the last minute", late("lateness_minute_p99_us"), &format!("max {}", late("lateness_minute_max_us")), Tone::Plain, "/server#lateness"))
-            (parts::figure("ready", parts::grouped(number("jobs_ready")), &oldest(number("oldest_ready_age_ms")), Tone::Plain, "/queues?by=ready"))
-            (parts::figure("delayed", parts::grouped(number("jobs_delayed")), "", Tone::Plain, "/queues?by=delayed"))
-            (parts::figure("leased", parts::grouped(number("jobs_leased")), "", Tone::Plain, "/queues?by=leased"))
-            (parts::figure("dead", parts::grouped(dead), "", if dead > 0 { Tone::Bad } else { Tone::Plain }, "/queues?by=dead"))
+            (parts::figure("late, p99 of the last minute", late, &max, Tone::Plain, "/server#lateness"))
+            (count("ready", &oldest(number("oldest_ready_age_ms")), Tone::Plain, |sample| sample.ready))
+            (count("delayed", "", Tone::Plain, |sample| sample.delayed))
+            (count("leased", "", Tone::Plain, |sample| sample.leased))
+            (count("dead", "", dead_tone, |sample| sample.dead))
             (parts::figure("schedules", parts::grouped(number("schedules")), &missed(number("schedule_missed_total")), Tone::Plain, "/schedules"))
         }
     }
@@ -152,13 +172,10 @@ fn rates(frame: &PageFrame) -> Markup {
     let rate = |of: fn(&Sample) -> u64| -> Vec<u64> {
         frame.samples.windows(2).map(|pair| of(&pair[1]).saturating_sub(of(&pair[0]))).collect()
     };
-    let level = |of: fn(&Sample) -> u64| -> Vec<u64> { frame.samples.iter().map(of).collect() };
     let lines = [
         ("added a second", rate(|sample| sample.added)),
         ("delivered a second", rate(|sample| sample.delivered)),
         ("died a second", rate(|sample| sample.died)),
-        ("ready", level(|sample| sample.ready)),
-        ("leased", level(|sample| sample.leased)),
     ];
     let note = html! {
         @if frame.grafana.is_empty() { "nothing older is kept" }

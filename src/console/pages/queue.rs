@@ -9,6 +9,7 @@ mod settings;
 mod timeline;
 
 use super::Page;
+use super::paging::ListPage;
 use crate::console::view::chrome::PageFrame;
 use crate::console::view::layout::{Tab, live};
 use crate::console::view::parts;
@@ -21,8 +22,12 @@ use maud::{Markup, html};
 /// `/queue`.
 pub const PAGE: Page = Page { path: "/queue", ask, more, show, whole: false, file: None };
 
-/// Jobs listed in a tab.
+/// Jobs on a page of a tab.
 const COUNT: usize = 50;
+/// Jobs that are reached page by page: each page asks for all before it.
+const LISTED_MAX: usize = 1_000;
+/// Schedules on a page.
+const SCHEDULES: usize = 100;
 /// Dead letters looked at to group them by error.
 const SAMPLE: usize = 150;
 
@@ -48,6 +53,11 @@ impl<'a> About<'a> {
         self.tab == "dead" && self.params.text("by") == Some("error")
     }
 
+    /// The page of the tab's jobs.
+    fn page(&self) -> ListPage {
+        ListPage::of(self.params, COUNT, LISTED_MAX)
+    }
+
     /// The page with another tab.
     fn href(&self, db: u8, tab: &str) -> String {
         format!("{}&tab={tab}", parts::queue_href(db, self.queue))
@@ -66,12 +76,16 @@ fn ask(params: &Params) -> Vec<Command> {
         peek
     };
     let listed = match about.tab {
-        "ready" => peek("READY", COUNT),
-        "delayed" => peek("DELAYED", COUNT),
-        "leased" => peek("LEASED", COUNT),
-        "dead" => peek("DEAD", if about.is_grouped() { SAMPLE } else { COUNT }),
+        "ready" => peek("READY", about.page().count()),
+        "delayed" => peek("DELAYED", about.page().count()),
+        "leased" => peek("LEASED", about.page().count()),
+        "dead" => peek("DEAD", if about.is_grouped() { SAMPLE } else { about.page().count() }),
         "groups" => groups::ask(&about),
-        "schedules" => command!["DELAY.SCHEDULE", "LIST", queue, "COUNT", "100"],
+        "schedules" => {
+            let after = params.bytes("after").unwrap_or_default();
+            let count = (SCHEDULES + 1).to_string();
+            command!["DELAY.SCHEDULE", "LIST", queue, "AFTER", after, "COUNT", count]
+        }
         "consumers" => command!["DELAY.BUSY", queue, "COUNT", COUNT.to_string()],
         // An empty list, for a user that may ask for it.
         _ => command!["DELAY.STATS", queue],
@@ -83,7 +97,9 @@ fn more(params: &Params, replies: &[Value]) -> Vec<Command> {
     let about = About::of(params);
     let mut asked = timeline::ask(&about, &replies[0]);
     if matches!(about.tab, "leased" | "dead") {
-        let ids = replies[2].items().iter().filter_map(|job| job.items().first()?.bytes());
+        let listed = replies[2].items();
+        let shown = if about.is_grouped() { listed } else { about.page().shown(listed) };
+        let ids = shown.iter().filter_map(|job| job.items().first()?.bytes());
         asked.extend(ids.map(|id| command!["DELAY.GET", about.queue, id]));
     }
     if about.tab == "consumers" {
@@ -107,11 +123,13 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let counted = timeline::count(&about, stats).min(rest.len());
     let (forecasts, jobs) = rest.split_at(counted);
     let body = html! {
+        (actions::bar(frame, &about, stats))
         (parts::part("head", head::show(frame, &about, stats, config)))
-        (timeline::show(frame, &about, stats, forecasts))
         (tabs(frame, &about, stats))
         div class="tab" { (tab(frame, &about, stats, config, listed, jobs)) }
-        (actions::show(frame, &about, stats))
+        (actions::find(frame, &about))
+        (timeline::show(frame, &about, stats, forecasts))
+        (parts::copy(&parts::commands(frame, &[b"DELAY.STATS", about.queue])))
     };
     live(frame, &title, Tab::Queues, body)
 }
@@ -146,8 +164,8 @@ fn tab(
     }
     match about.tab {
         "ready" | "delayed" => jobs::waiting(frame, about, stats, listed),
-        "leased" => jobs::leased(frame, about, stats, jobs),
-        "dead" => jobs::dead(frame, about, stats, jobs),
+        "leased" => jobs::leased(frame, about, stats, listed, jobs),
+        "dead" => jobs::dead(frame, about, stats, listed, jobs),
         "groups" => groups::show(frame, about, stats, listed),
         "schedules" => jobs::schedules(frame, about, listed),
         "settings" => settings::show(frame, about, config),

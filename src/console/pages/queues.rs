@@ -1,5 +1,6 @@
 //! All queues of a database, sorted by what is looked for.
 
+use super::paging::ListPage;
 use super::{NO_MORE, Page};
 use crate::console::view::chrome::PageFrame;
 use crate::console::view::layout::{Tab, live};
@@ -13,6 +14,8 @@ use maud::{Markup, html};
 pub const PAGE: Page = Page { path: "/queues", ask, more: NO_MORE, show, whole: false, file: None };
 
 const COUNT: usize = 50;
+/// Queues that DELAY.QUEUES gives at most.
+const LISTED_MAX: usize = 1_000;
 
 /// The possible orders: the word in addresses, and DELAY.QUEUES's name for it.
 const ORDERS: [(&str, &str); 7] = [
@@ -91,7 +94,7 @@ pub fn table(
         Column::number("late p99"),
         Column::text("next due"),
         head(Column::number("bytes"), "bytes"),
-        Column::text("open"),
+        Column::text("status"),
     ];
     let rows = queues.iter().map(|queue| row(frame, queue, !form.is_empty())).collect();
     let table = Table { id, caption: caption.to_owned(), columns, rows, form, grow: false };
@@ -122,7 +125,7 @@ fn row(frame: &PageFrame, queue: &ListedQueue, selectable: bool) -> Row {
 /// Whether a queue takes jobs and hands them out.
 pub fn open(paused: &str) -> Markup {
     match paused {
-        "no" | "" => html! { span class="faint" { "yes" } },
+        "no" | "" => html! { span class="faint" { "open" } },
         "in" => parts::badge(Tone::Off, "paused in"),
         "out" => parts::badge(Tone::Off, "paused out"),
         _ => parts::badge(Tone::Off, "paused"),
@@ -134,10 +137,19 @@ fn order(params: &Params) -> (&'static str, &'static str) {
     ORDERS.into_iter().find(|(word, _)| *word == asked).unwrap_or(ORDERS[0])
 }
 
+/// By name a page begins after the last one of the page before; the other orders have no such place.
+fn page(params: &Params) -> ListPage {
+    let is_by_name = order(params).0 == "name";
+    if is_by_name {
+        ListPage::first(COUNT, LISTED_MAX)
+    } else {
+        ListPage::of(params, COUNT, LISTED_MAX)
+    }
+}
+
 fn ask(params: &Params) -> Vec<Command> {
     let (word, by) = order(params);
-    // One more than is shown, to know whether there is another page.
-    let mut asked = command!["DELAY.QUEUES", "BY", by, "COUNT", (COUNT + 1).to_string()];
+    let mut asked = command!["DELAY.QUEUES", "BY", by, "COUNT", page(params).count().to_string()];
     if let Some(glob) = params.bytes("match") {
         asked.extend(command!["MATCH", glob]);
     }
@@ -170,7 +182,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
         @else {
             (parts::part("queues-part", html! {
                 @if queues.is_empty() { p class="lead" { "No queue matches this name." } }
-                @else { (table(frame, "queues", "Queues", &queues[..queues.len().min(COUNT)], selected_by(frame), Some(params))) }
+                @else { (table(frame, "queues", "Queues", page(params).shown(&queues), selected_by(frame), Some(params))) }
                 (pages(params, word, &queues))
             }))
             (bulk(frame))
@@ -180,16 +192,12 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
 }
 
 fn pages(params: &Params, word: &str, queues: &[ListedQueue]) -> Markup {
-    let shown = queues.len().min(COUNT) as u64;
-    let text = match (word, queues.len() > COUNT) {
-        ("name", _) => parts::counted(shown, "queue", "queues"),
-        (word, true) => {
-            format!("the {} with the most {word}", parts::counted(shown, "queue", "queues"))
-        }
-        (_, false) => parts::counted(shown, "queue", "queues"),
-    };
+    if word != "name" {
+        return page(params).pager(queues.len(), None, &href(params, word, None));
+    }
+    let text = parts::counted(queues.len().min(COUNT) as u64, "queue", "queues");
     let first = params.bytes("after").map(|_| href(params, word, None));
-    let last = queues.get(COUNT - 1).filter(|_| queues.len() > COUNT && word == "name");
+    let last = queues.get(COUNT - 1).filter(|_| queues.len() > COUNT);
     let next = last.map(|last| href(params, word, Some(&last.name)));
     parts::pager(&text, first.as_deref(), next.as_deref())
 }

@@ -1,34 +1,36 @@
 //! The result of a search, and its filter. [`crate::console::endpoints::search`] renders it.
 
+mod everywhere;
 mod found;
 
 use crate::console::pages::filter;
 use crate::console::pages::queue::excerpt;
 use crate::console::view::chrome::PageFrame;
 use crate::console::view::layout::{Tab, page};
+use crate::console::view::node;
 use crate::console::view::parts::{self, Column, Confirm, Row, Table, offered};
 use crate::console::words::escape;
 use crate::console::words::params::Params;
 use crate::console::words::value::Value;
 use crate::limits::CONSOLE_SELECTED_MAX;
+use everywhere::of_all;
 use found::STATES;
-pub use found::{Hit, Meant, SearchResult, beginning, containing, is_for, jobs_of};
+pub use found::{
+    Hit, Meant, SearchResult, any_case, containing, cuts, is_for, jobs_of, literal, with_id, within,
+};
 use maud::{Markup, html};
 
 /// The page.
 pub fn show(frame: &PageFrame, params: &Params, meant: &Meant, found: &SearchResult) -> Markup {
-    let meant_params = match (meant, found.of) {
-        (Meant::Prefix { queue, text }, Some("match")) => beginning(params, queue, text),
-        (Meant::Prefix { queue, text }, Some(_)) => containing(params, queue, text),
-        _ => params.clone(),
-    };
+    let meant_params = found.of.clone().unwrap_or_else(|| params.clone());
     let queue = meant_params.bytes("queue");
     let body = html! {
         (form(&meant_params))
         @if let Some(error) = &found.error { p class="refused" role="alert" { (error) } }
         @else if *meant == Meant::Nothing {
-            p class="lead" { "An id finds the job in any queue. " code { "queue:text" } " finds ids of that \
-                queue that begin with the text, or else jobs that contain it in id, body or error." }
+            p class="lead" { "An id, or a part of one, finds jobs in any queue, and a part of a name queues. " code {
+                "queue:text" } " finds ids of that queue that have the text, or else jobs that contain it in body or \
+                error." }
         }
         @else {
             @match queue {
@@ -76,28 +78,6 @@ fn form(params: &Params) -> Markup {
 /// Whether a field holds text that a browser leaves as it is.
 fn is_one_line(params: &Params, name: &str) -> bool {
     params.text(name).is_some_and(|text| !text.contains(char::is_control))
-}
-
-/// An id's jobs in all queues.
-fn of_all(frame: &PageFrame, id: &[u8], found: &SearchResult) -> Markup {
-    if found.hits.is_empty() {
-        let text = "No queue that you may read has a job with this id. It was acknowledged or removed, or never \
-                    existed.";
-        return parts::empty(text, &[]);
-    }
-    let rows = found.hits.iter().map(|hit| {
-        let cells = vec![
-            parts::job_link(frame.db, &hit.queue, id),
-            parts::queue_link(frame.db, &hit.queue),
-            parts::state(&hit.state),
-            parts::moment(frame, hit.due),
-        ];
-        Row { key: escape::query(&hit.queue), select: None, cells }
-    });
-    let columns = ["id", "queue", "state", "due"].map(Column::text).to_vec();
-    let caption = "Jobs with this id".to_owned();
-    let table = Table { id: "hits", caption, columns, rows: rows.collect(), form: "", grow: false };
-    html! { (table) }
 }
 
 fn of_queue(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResult) -> Markup {
@@ -163,7 +143,7 @@ fn progress(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResu
                 Some(cursor) => {
                     @let href = format!("{}&cursor={}&looked={}", href("/search", frame.db, queue, params), escape::query(cursor), found.looked_at);
                     span { (count) " here; searched about " (parts::grouped(looked_at)) " of " (parts::grouped(found.all)) "." }
-                    a class="button" href=(href) data-continue=(href) rel="next" { "Go on" }
+                    a class="button" href=(href) data-continue=(href) rel="next" { "Continue" }
                 },
                 None => span {
                     @if found.hits.is_empty() && params.has("cursor") { "No more jobs." }
@@ -196,22 +176,22 @@ fn actions(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResul
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", queue)];
     let (can_redrive, can_remove) = can(frame, &found.hits);
+    let is_refused = node::refusal(frame, "/do/remove").is_some();
+    let remove = (!is_refused).then(|| post("/do/remove", &fields));
     html! {
         div class="actions" {
             @if can_redrive || can_remove {
                 // One form for the boxes; the button says what is done.
-                form id="chosen" class="form" method="post" action=(post("/do/redrive", &fields)) {
-                    input type="hidden" name="token" value=(frame.token);
-                    input type="hidden" name="back" value=(frame.here);
+                (parts::form(frame, "chosen", "/do/redrive", &fields, false, html! {
                     input type="hidden" name="chosen" value="1";
                     fieldset {
                         legend { "Selected jobs " (parts::selected_count("chosen")) }
                         @if can_redrive { button data-selection { "Redrive selected" } " " }
                         @if can_remove {
-                            button class="danger" formaction=(post("/do/remove", &fields)) data-selection { "Remove selected" }
+                            button class="danger" formaction=[remove] data-selection { "Remove selected" }
                         }
                     }
-                }
+                }))
             }
             (bulk(frame, params, queue, found))
             a class="button" href=(href("/export", frame.db, queue, params)) download { "Export as NDJSON" }
@@ -301,22 +281,37 @@ mod tests {
     }
 
     #[test]
-    fn an_address_means_an_id_a_beginning_or_a_filter() {
-        let prefix = Meant::Prefix { queue: b"mail".to_vec(), text: b"a:b".to_vec() };
+    fn an_address_means_a_text_or_a_filter() {
         for (query, meant) in [
             ("", Meant::Nothing),
             ("q=++", Meant::Nothing),
-            ("q=7%ff", Meant::Id(b"7\xff".to_vec())),
-            ("q=:7", Meant::Id(b":7".to_vec())),
-            ("q=mail:", Meant::Id(b"mail:".to_vec())),
-            ("q=mail:a:b", prefix),
+            ("q=+7%ff+", Meant::Text(b"7\xff".to_vec())),
             ("q=x&queue=q", Meant::Filter { queue: b"q".to_vec() }),
         ] {
             assert_eq!(Meant::of(&params(query)), meant, "{query}");
         }
-        let filter = beginning(&params("db=2"), b"q&", b"a*[\xff");
-        assert_eq!(filter.bytes("match"), Some(&b"a\\*\\[\xff*"[..]));
+        let filter = with_id(&params("db=2"), b"q&", b"a*[\xff");
+        assert_eq!(filter.bytes("match"), Some(&b"*a\\*\\[\xff*"[..]));
         assert_eq!((filter.db(), filter.bytes("queue")), (2, Some(&b"q&"[..])));
+    }
+
+    /// Names of queues have colons: `mail:urgent:7` may be the job 7 of `mail:urgent`.
+    #[test]
+    fn the_longest_name_is_tried_first_and_neither_part_is_empty() {
+        let cuts = |text: &'static str| -> Vec<String> {
+            let word = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let cuts = super::cuts(text.as_bytes()).into_iter();
+            cuts.map(|(queue, rest)| format!("{} {}", word(queue), word(rest))).collect()
+        };
+        assert_eq!(cuts("a:b:c"), ["a:b c", "a b:c"]);
+        assert!(cuts("7").is_empty() && cuts(":7").is_empty() && cuts("mail:").is_empty());
+    }
+
+    #[test]
+    fn a_pattern_in_any_case_means_the_text_itself() {
+        use crate::glob::matches;
+        let pattern = within(&any_case(b"Mail*[1]"));
+        assert!(matches(&pattern, b"eu-mAIL*[1]-x") && !matches(&pattern, b"mailX[1]"));
     }
 
     #[test]
@@ -360,7 +355,7 @@ mod tests {
             "{seen}"
         );
         assert!(shown(May::all(), "queue=q", &SearchResult::default()).contains("No job matches."));
-        assert!(shown(May::all(), "q=x", &SearchResult::default()).contains("or never"));
+        assert!(shown(May::all(), "q=x", &SearchResult::default()).contains("never existed"));
         let refused = SearchResult { error: Some("NOPERM <x>".into()), ..SearchResult::default() };
         assert!(shown(May::all(), "q=x", &refused).contains("NOPERM &lt;x&gt;"));
         assert!(shown(May::all(), "", &SearchResult::default()).contains("queue:text"));
@@ -368,8 +363,18 @@ mod tests {
 
     #[test]
     fn an_id_is_found_in_all_queues() {
-        let found = SearchResult { hits: vec![hit(b"", "ready")], ..SearchResult::default() };
+        let found = SearchResult { hits: vec![hit(b"a/7", "ready")], ..SearchResult::default() };
         let seen = shown(May::all(), "q=+a%2f7", &found);
         assert!(seen.contains("/job?db=0&amp;queue=q&amp;id=a%2F7"), "{seen}");
+        let found = SearchResult {
+            queue: Some(b"q\xff".to_vec()),
+            queues_looked: 3,
+            named: vec![b"<b>".to_vec()],
+            ..SearchResult::default()
+        };
+        let seen = shown(May::all(), "q=7%26", &found);
+        let on = "/search?db=0&amp;q=7%26&amp;in=q%FF&amp;cursor=0&amp;queues=3";
+        assert!(seen.contains(on) && seen.contains("looked through 3 queues"), "{seen}");
+        assert!(seen.contains("&lt;b&gt;") && !seen.contains("never existed"), "{seen}");
     }
 }

@@ -21,7 +21,7 @@ const LATENESS: [(&str, &str, &str); 4] = [
     ("p50", "lateness_minute_p50_us", "lateness_p50_us"),
     ("p99", "lateness_minute_p99_us", "lateness_p99_us"),
     ("p99.9", "lateness_minute_p999_us", "lateness_p999_us"),
-    ("most", "lateness_minute_max_us", "lateness_max_us"),
+    ("max", "lateness_minute_max_us", "lateness_max_us"),
 ];
 
 /// The unit of a field of INFO.
@@ -125,8 +125,8 @@ fn lateness(state: &ServerState) -> Markup {
         select: None,
         cells: vec![
             html! { (word) },
-            html! { (parts::micros(number(minute))) },
-            html! { (parts::micros(number(start))) },
+            html! { (parts::measured(number(minute))) },
+            html! { (parts::measured(number(start))) },
         ],
     };
     let table = Table {

@@ -1,6 +1,6 @@
 //! For a screen on the wall: few large numbers, and what needs a look. Nothing can be done here.
 
-use super::overview::{self, Trouble};
+use super::overview::{self, TroubleRow, Troubles};
 use super::queues;
 use super::{NO_MORE, Page};
 use crate::console::view::chrome::{PageFrame, ServerState};
@@ -24,7 +24,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let only_trouble = params.text("show") == Some("trouble");
     let mut troubles = overview::troubles(frame, &ready, &oldest, &dead);
     // Notices are not shown on the wall.
-    troubles.retain(|trouble| trouble.tone != Tone::Plain);
+    troubles.rows.retain(|row| row.tone() != Tone::Plain);
     let is_unknown = frame.state.is_none() && replies[0].error().is_some();
     let body = html! {
         div class="wall-view" {
@@ -54,12 +54,23 @@ fn figures(state: &ServerState) -> Markup {
     let toned = |is_so: bool, tone: Tone| if is_so { tone } else { Tone::Plain };
     html! {
         div class="figures" {
-            (parts::figure("late p99, last minute", parts::micros(late), "", toned(late > LATE_US, Tone::Warn), ""))
-            (parts::figure("oldest ready", oldest, "", toned(age > OLD_MS, Tone::Warn), ""))
-            (parts::figure("ready", parts::grouped(ready), "", Tone::Plain, ""))
-            (parts::figure("dead", parts::grouped(dead), "", toned(dead > 0, Tone::Bad), ""))
+            (fitted("late p99, last minute", parts::measured(late), toned(late > LATE_US, Tone::Warn)))
+            (fitted("oldest ready", oldest, toned(age > OLD_MS, Tone::Warn)))
+            (fitted("ready", parts::grouped(ready), Tone::Plain))
+            (fitted("dead", parts::grouped(dead), toned(dead > 0, Tone::Bad)))
         }
     }
+}
+
+/// A figure as large as its box allows: the stylesheet has a size for each length.
+fn fitted(label: &str, value: String, tone: Tone) -> Markup {
+    let length = match value.chars().count() {
+        ..=4 => "short",
+        5..=7 => "middle",
+        8..=10 => "long",
+        _ => "longest",
+    };
+    html! { div class={ "fit " (length) } { (parts::figure(label, value, "", tone, "")) } }
 }
 
 /// A span in its greatest unit alone: from afar that is enough.
@@ -68,12 +79,14 @@ fn coarse(ms: u64) -> String {
 }
 
 /// Nothing to look at and nothing to be seen look different.
-fn list(troubles: &[Trouble], is_unknown: bool) -> Markup {
+fn list(troubles: &Troubles, is_unknown: bool) -> Markup {
+    let alert = |row: &TroubleRow| parts::alert(row.tone(), row.line(), &row.wrongs[0].place.href);
     html! {
         @if is_unknown { p class="calm" { (parts::badge(Tone::Warn, "unknown")) " You may see neither INFO nor the queues." } }
-        @else if troubles.is_empty() { p class="calm" { (parts::badge(Tone::Good, "Nothing needs attention")) } }
+        @else if troubles.rows.is_empty() { p class="calm" { (parts::badge(Tone::Good, "Nothing needs attention")) } }
         @else { ul class="alerts" {
-            @for trouble in troubles { (parts::alert(trouble.tone, &trouble.text, &trouble.href)) }
+            @for row in &troubles.rows { (alert(row)) }
+            @for (text, href) in &troubles.more { (parts::alert(Tone::Plain, text, href)) }
         } }
     }
 }

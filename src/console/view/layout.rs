@@ -1,9 +1,11 @@
 //! The chrome around every page.
 
 use super::assets;
+use super::node::{NodeRole, OwnNode};
 use super::parts::{self, Tone};
 use crate::console::view::chrome::{PageFrame, ServerState};
 use crate::console::words::escape;
+use crate::console::words::params::Params;
 use maud::{DOCTYPE, Markup, html};
 
 /// Parts of the console, as the navigation has them.
@@ -58,7 +60,7 @@ pub fn bare(title: &str, body: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head(title))
+            (head(title, None))
             body class="bare" {
                 main id="main" {
                     p class="brand" { (mark()) "delayd" }
@@ -87,14 +89,16 @@ pub fn onward(href: &str) -> Markup {
 }
 
 fn whole(frame: &PageFrame, title: &str, active: Tab, body: Markup, live: bool) -> Markup {
+    let node = frame.state.as_ref().and_then(OwnNode::of);
     let theme = matches!(frame.theme.as_str(), "light" | "dark").then_some(frame.theme.as_str());
     html! {
         (DOCTYPE)
         html lang="en" data-theme=[theme] data-token=(frame.token) {
-            (head(title))
+            (head(title, node.as_ref()))
             body class=[(active == Tab::Wall).then_some("wall")] {
                 a class="skip" href="#main" { "Skip to content" }
-                (header(frame, active, live))
+                (header(frame, node.as_ref(), active, live))
+                (banner(node.as_ref()))
                 (message(frame))
                 main id="main" tabindex="-1" data-live[live] { h1 { (title) } (body) }
                 (footer(frame))
@@ -104,13 +108,14 @@ fn whole(frame: &PageFrame, title: &str, active: Tab, body: Markup, live: bool) 
     }
 }
 
-fn head(title: &str) -> Markup {
+fn head(title: &str, node: Option<&OwnNode<'_>>) -> Markup {
+    let of = node.map_or(String::new(), |node| format!(" · {} {}", node.name, node.role_word()));
     html! {
         head {
             meta charset="utf-8";
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
-            title { (title) " · delayd" }
+            title { (title) (of) " · delayd" }
             link rel="icon" type="image/svg+xml" href=(assets::icon_path());
             link rel="stylesheet" href=(assets::css_path());
             script src=(assets::js_path()) defer {}
@@ -122,16 +127,48 @@ fn mark() -> Markup {
     html! { img src=(assets::icon_path()) alt="" width="20" height="20"; }
 }
 
-fn header(frame: &PageFrame, active: Tab, live: bool) -> Markup {
+fn header(frame: &PageFrame, node: Option<&OwnNode<'_>>, active: Tab, live: bool) -> Markup {
     html! {
         header class="top" {
             div class="bar" {
                 a class="brand" href="/" { (mark()) "delayd" }
+                @if let Some(node) = node { (name_and_role(node)) }
                 (navigation(frame, active))
                 (search(frame))
                 (user(frame, live))
             }
-            @if let Some(state) = &frame.state { (state_line(state)) }
+            // The overview has these numbers itself.
+            @if let Some(state) = frame.state.as_ref().filter(|_| active != Tab::Overview) { (state_line(state)) }
+        }
+    }
+}
+
+/// The node and its role, on each of its pages.
+fn name_and_role(node: &OwnNode<'_>) -> Markup {
+    let tone = match node.role {
+        NodeRole::Leader => Tone::Good,
+        NodeRole::Follower => Tone::Plain,
+        NodeRole::Leaderless => Tone::Bad,
+    };
+    let words = format!("{} · {}", escape::shortened(node.name, 24), node.role_word());
+    html! { a class="node" id="node" href="/server#cluster" data-part { (parts::badge(tone, words)) } }
+}
+
+/// Where changes are made, if not here. It is there from the beginning, so that an open page can fill it.
+fn banner(node: Option<&OwnNode<'_>>) -> Markup {
+    html! {
+        div id="banner" role="status" data-part {
+            @match node.map(|node| (node.role, node)) {
+                Some((NodeRole::Follower, node)) => p class="banner" {
+                    "This node, " b { (node.name) } ", is a follower. It shows what the leader has sent it, and changes \
+                     nothing: use the console of the leader, " b { (node.leader_words()) } "."
+                },
+                Some((NodeRole::Leaderless, node)) => p class="banner bad" {
+                    "This node, " b { (node.name) } ", knows no leader: nothing can be changed here now, and what it \
+                     shows may be old."
+                },
+                _ => {},
+            }
         }
     }
 }
@@ -148,12 +185,15 @@ fn navigation(frame: &PageFrame, active: Tab) -> Markup {
     }
 }
 
+/// The field keeps what was asked.
 fn search(frame: &PageFrame) -> Markup {
+    let asked = frame.here.strip_prefix("/search?").map(|query| Params::read(query.as_bytes()));
+    let q = asked.as_ref().and_then(|asked| asked.text("q")).unwrap_or_default();
     html! {
         form class="search" method="get" action="/search" role="search" aria-label="Jobs" {
             @if frame.db != 0 { input type="hidden" name="db" value=(frame.db); }
-            input type="search" name="q" aria-label="Search for an id, or queue:text" autocomplete="off"
-                placeholder="Job id, or queue:text" autocapitalize="off" spellcheck="false";
+            input type="search" name="q" value=[(!q.is_empty()).then_some(q)] autocomplete="off"
+                aria-label="Search for an id or a part of it, a queue, or queue:text" placeholder="Id, queue, or queue:text" autocapitalize="off" spellcheck="false";
             kbd aria-hidden="true" { "/" }
         }
     }
@@ -203,7 +243,7 @@ fn state_line(state: &ServerState) -> Markup {
     let (journal, tone) = journal(state);
     html! {
         div class="state" id="state" data-part {
-            (item("late p99", &parts::micros(late), "/server#lateness", tone_late(late)))
+            (item("late p99", &parts::measured(late), "/server#lateness", tone_late(late)))
             (item("oldest ready", &if oldest == 0 { "–".into() } else { parts::duration(oldest) }, "/queues?by=age", Tone::Plain))
             (item("ready", &parts::grouped(number("jobs_ready")), "/queues?by=ready", Tone::Plain))
             (item("delayed", &parts::grouped(number("jobs_delayed")), "/queues?by=delayed", Tone::Plain))
@@ -342,6 +382,21 @@ mod tests {
     }
 
     #[test]
+    fn each_page_of_a_node_names_it_its_role_and_the_leader() {
+        use crate::console::view::node::tests::{FOLLOWER, state};
+        let of =
+            |fields: &[(&str, &str)]| text(&PageFrame { state: Some(state(fields)), ..frame() });
+        let follower = of(&FOLLOWER);
+        assert!(follower.contains("<title>Queues · n2 follower · delayd</title>"), "{follower}");
+        assert!(follower.contains("n2 · follower") && follower.contains("n1 (10.0.0.1:7711)"));
+        let leader = of(&[("raft_name", "<b>"), ("raft_leads", "1")]);
+        assert!(leader.contains("&lt;b&gt; · leader") && !leader.contains("class=\"banner"));
+        assert!(of(&[("raft_name", "n1")]).contains("knows no leader"));
+        let alone = of(&[]);
+        assert!(alone.contains("<title>Queues · delayd</title>") && !alone.contains("id=\"node\""));
+    }
+
+    #[test]
     fn what_may_not_be_seen_is_not_in_the_navigation() {
         let shown = text(&PageFrame { may: May::default(), ..frame() });
         assert!(shown.contains(">Overview<") && !shown.contains(">Clients<"), "{shown}");
@@ -349,6 +404,13 @@ mod tests {
         assert!(
             text(&PageFrame { theme: "dark".into(), ..frame() }).contains(r#"data-theme="dark""#)
         );
+    }
+
+    #[test]
+    fn the_field_of_the_search_keeps_what_was_asked() {
+        let of = |here: &str| text(&PageFrame { here: here.to_owned(), ..frame() });
+        assert!(of("/search?q=a%22+b").contains(r#"name="q" value="a&quot; b""#));
+        assert!(!of("/queue?q=a").contains(r#"name="q" value"#));
     }
 
     #[test]

@@ -4,5 +4,6 @@ pub mod assets;
 pub mod chart;
 pub mod chrome;
 pub mod layout;
+pub mod node;
 pub mod parts;
 pub mod response;

@@ -80,7 +80,11 @@ impl Turns {
     pub fn close_leaving(&mut self) {
         let Some(Leaving { before, .. }) = self.leaving.take() else { return };
         let asks_for_jobs = |client: &Client| client.session.face() == Face::Data;
-        self.close_those(|_, (_, client)| client.id < before && asks_for_jobs(client));
+        let leaves =
+            |client: &Client| !client.socket.is_pair() || client.socket.closing_us.is_some();
+        self.close_those(|_, (_, client)| {
+            client.id < before && asks_for_jobs(client) && leaves(client)
+        });
     }
 
     /// Closes those that have not left by now, if it is time.
@@ -104,6 +108,11 @@ impl Turns {
         for (slot, client) in self.clients.iter_mut() {
             // It continues to name the leader.
             if client.session.face() == Face::Sentinel {
+                continue;
+            }
+            let is_silent = outputs.unsent_bytes(slot) == 0 && !outputs.is_waiting(slot);
+            // Whoever looks at this node through its console is to see what happens to it.
+            if client.socket.is_pair() && is_silent && !client.session.is_subscribed() {
                 continue;
             }
             if outputs.is_waiting(slot) && engine.stop_waiting(client.id) {

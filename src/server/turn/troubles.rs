@@ -63,10 +63,11 @@ impl Turns {
         self.log_sick();
         let now_us = self.core.clock.mono_us;
         let election_us = self.core.view.as_ref().map_or(u64::MAX / 2, |view| view.election_us);
-        // Only clients that were refused: those that only read may stay.
+        // Only clients that were refused: those that only read may stay, and whoever looks at this node's console.
         if self.troubles.leaderless_us(now_us).is_some_and(|us| us >= 2 * election_us) {
             self.close_those(|_, (_, client)| {
-                client.session.seeks_leader() && client.session.face() == Face::Data
+                let seeks = client.session.seeks_leader() && !client.socket.is_pair();
+                seeks && client.session.face() == Face::Data
             });
         }
     }
@@ -226,6 +227,7 @@ mod tests {
             is_connected: connected[id as usize - 1],
             health: None,
             priority: 100,
+            clock_ahead: None,
         };
         let nodes = vec![node(1), node(2), node(3)];
         ClusterView { node: 1, nodes, ..ClusterView::begun(&own, 300_000) }

@@ -44,8 +44,14 @@ pub async fn act(asked: &SessionRequest) -> Option<ActionResult> {
     let more = ids.len() > CONSOLE_SELECTED_MAX || &cursor[..] != b"0";
     ids.truncate(CONSOLE_SELECTED_MAX);
     let message = run(asked, what, queue, &ids, more).await?;
-    note(asked, &format!("{what} of {} found", ids.len()), &message);
+    note(asked, &format!("{what} of {} found", ids.len()), &message, &told(asked), &ids);
     Some(message)
+}
+
+/// The filter in words, for the log.
+fn told(asked: &SessionRequest) -> String {
+    let words = filter::words(&asked.params).into_iter();
+    words.map(|(word, said)| format!("{word}: {said}")).collect::<Vec<_>>().join("; ")
 }
 
 async fn run(

@@ -1,256 +1,191 @@
 //! Troubles and their remedies: the rules of the alerts in `docs/metrics.md`, as far as a single sample shows them.
 
+use super::cluster::of_cluster;
+use super::rules::{QUEUE_RULES, QueueRule, of_server};
 use crate::console::pages::queues::ListedQueue;
-use crate::console::view::chrome::{PageFrame, ServerState};
-use crate::console::view::parts::{self, Tone};
+use crate::console::view::chrome::PageFrame;
+use crate::console::view::parts::{self, Tone, grouped};
 use crate::console::words::escape;
-use maud::{Markup, html};
 
-/// Jobs later than this are no accident, µs.
-const LATE_US: u64 = 100_000;
-/// A ready job that waits for longer than this needs attention, ms.
-const OLD_MS: u64 = 60_000;
-/// A queue has no consumers if its oldest job has waited for longer than this, ms.
-const NO_CONSUMER_MS: u64 = 10_000;
-/// Whoever took a job within this time, ms, is at work, though no job is leased just now.
-const AT_WORK_MS: u64 = 60_000;
-/// Without a leader for this long, ms: an election takes less.
-const LEADERLESS_MS: u64 = 2_000;
-/// Queues named for each rule; of more the number is said.
-const NAMED_MAX: usize = 5;
+/// Queues that are shown; how many more a rule has found is said.
+const SHOWN_MAX: usize = 10;
 
-/// Something that needs a look.
+/// The subject of a trouble.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Subject {
+    Queue {
+        name: Vec<u8>,
+        /// As in [`ListedQueue`].
+        paused: String,
+    },
+    /// The server, or a part of it, in a word.
+    Part(&'static str),
+}
+
+/// A place to look at: its address and a word for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    pub href: String,
+    pub word: &'static str,
+}
+
+/// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble {
     /// How bad it is.
     pub tone: Tone,
     /// The problem and the remedy, in words.
     pub text: String,
-    pub href: String,
+    /// For how long, ms, if that is known.
+    pub for_ms: Option<u64>,
+    /// How many, and of what.
+    pub count: Option<(u64, &'static str)>,
+    pub place: Place,
 }
 
-/// All troubles, worst first. Queues are those with the most ready, the oldest, and the most dead jobs.
+/// All that is wrong with one subject, worst first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TroubleRow {
+    pub subject: Subject,
+    pub wrongs: Vec<Trouble>,
+}
+
+/// All that needs attention.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Troubles {
+    /// Each subject once, worst first.
+    pub rows: Vec<TroubleRow>,
+    /// For each rule that found more queues than are shown: how many it found, and where they are.
+    pub more: Vec<(String, String)>,
+}
+
+impl Trouble {
+    /// Of the server, at one of its cards or pages.
+    pub fn at(tone: Tone, href: &str, word: &'static str, text: String) -> Trouble {
+        let place = Place { href: href.to_owned(), word };
+        Trouble { tone, text, for_ms: None, count: None, place }
+    }
+
+    /// How many, for how long, what is wrong, and what to do.
+    fn sentence(&self) -> String {
+        let text = &self.text;
+        let Some((count, word)) = self.count else { return text.clone() };
+        let since = self.for_ms.map(|ms| format!(", for {}", parts::duration(ms)));
+        format!("{} {word}{}. {text}", grouped(count), since.unwrap_or_default())
+    }
+}
+
+impl TroubleRow {
+    /// How bad the worst of it is.
+    pub fn tone(&self) -> Tone {
+        self.wrongs.first().map_or(Tone::Plain, |wrong| wrong.tone)
+    }
+
+    /// The subject, as a person reads it.
+    pub fn name(&self) -> String {
+        match &self.subject {
+            Subject::Queue { name, .. } => escape::shortened(&escape::text(name), 60),
+            Subject::Part(word) => (*word).to_owned(),
+        }
+    }
+
+    /// All of it in a line, for screens without room.
+    pub fn line(&self) -> String {
+        match &self.subject {
+            Subject::Queue { .. } => {
+                let sentences: Vec<String> = self.wrongs.iter().map(Trouble::sentence).collect();
+                format!("{}: {}", self.name(), sentences.join(" "))
+            }
+            Subject::Part(_) => self.wrongs[0].text.clone(),
+        }
+    }
+}
+
+/// All troubles. Queues are those with the most ready, the oldest, and the most dead jobs.
 pub fn troubles(
     frame: &PageFrame,
     ready: &[ListedQueue],
     oldest: &[ListedQueue],
     dead: &[ListedQueue],
-) -> Vec<Trouble> {
-    let mut found = Vec::new();
+) -> Troubles {
+    let mut found = Troubles::default();
     if let Some(state) = &frame.state {
-        of_server(state, &mut found);
+        let mut wrongs = Vec::new();
+        of_server(state, &mut wrongs);
+        let part = |word, wrong| TroubleRow { subject: Subject::Part(word), wrongs: vec![wrong] };
+        found.rows.extend(wrongs.into_iter().map(|(word, wrong)| part(word, wrong)));
+        let mut wrongs = Vec::new();
+        of_cluster(state, &mut wrongs);
+        found.rows.extend(wrongs.into_iter().map(|wrong| part("cluster", wrong)));
     }
-    of_queues(frame, ready, oldest, dead, &mut found);
-    found.sort_by_key(|trouble| trouble.tone != Tone::Bad);
+    of_queues(frame, &[ready, oldest, dead], &mut found);
+    found.rows.sort_by_key(|row| rank(row.tone()));
     found
 }
 
-/// Their list; if it is empty, or not visible to this user, it says so.
-pub fn list(troubles: &[Trouble], is_unknown: bool) -> Markup {
-    parts::card(
-        "Needs attention",
-        html! {},
-        html! {
-            @if is_unknown { p class="lead" { "You may see neither INFO nor the queues." } }
-            @else if troubles.is_empty() { p class="lead" { "Nothing." } }
-            @else { ul class="alerts" { @for trouble in troubles { (parts::alert(trouble.tone, &trouble.text, &trouble.href)) } } }
-        },
-    )
-}
-
-fn of_server(state: &ServerState, found: &mut Vec<Trouble>) {
-    let number = |field| state.number(field).unwrap_or(0);
-    let mut say =
-        |tone, href: &str, text: String| found.push(Trouble { tone, text, href: href.to_owned() });
-    match state.text("journal_state") {
-        "failed" => say(
-            Tone::Bad,
-            "/server#journal",
-            "The journal failed: no changes until a restart. The log says why.".to_owned(),
-        ),
-        "full" => say(
-            Tone::Bad,
-            "/server#journal",
-            "The disk is full: no jobs are accepted. Free space on it.".to_owned(),
-        ),
-        _ => {}
-    }
-    if number("raft_leaderless_ms") > LEADERLESS_MS {
-        let for_ms = parts::duration(number("raft_leaderless_ms"));
-        let text = format!(
-            "There has been no leader for {for_ms}: nothing is changed or handed out. The log says which nodes are \
-             missing, and what to do."
-        );
-        say(Tone::Bad, "/server#cluster", text);
-    }
-    let health = state.text("raft_health");
-    if !health.is_empty() && health != "well" {
-        let text = format!(
-            "This node is sick ({health}): another one should lead. The log says what to do."
-        );
-        say(Tone::Bad, "/server#cluster", text);
-    }
-    let late = number("lateness_minute_p99_us");
-    if late > LATE_US {
-        say(
-            Tone::Warn,
-            "/server#lateness",
-            format!(
-                "Jobs are delivered late: p99 of the last minute is {}. Check the processor and the slow log.",
-                parts::micros(late)
-            ),
-        );
-    }
-    let (used, most) = (number("used_memory"), number("maxmemory"));
-    if most > 0 && used > most / 10 * 9 {
-        say(
-            Tone::Warn,
-            "/server#memory",
-            format!(
-                "Jobs use {} of maxmemory: adding is refused when it is full.",
-                parts::share(used, most)
-            ),
-        );
-    }
-    let (clients, clients_max) = (number("connected_clients"), number("maxclients"));
-    if clients > clients_max / 10 * 9 {
-        say(
-            Tone::Warn,
-            "/clients",
-            format!(
-                "{} of {} connections are in use.",
-                parts::grouped(clients),
-                parts::grouped(clients_max)
-            ),
-        );
-    }
-    if number("clock_doubted_us") > 0 || number("clock_ahead_us") > 1_000_000 {
-        say(
-            Tone::Warn,
-            "/server#clock",
-            "The machine's clock jumped far ahead: check whether it is right.".to_owned(),
-        );
-    }
-    let held = number("schedules_held");
-    if held > 0 {
-        say(
-            Tone::Warn,
-            "/schedules",
-            format!(
-                "{} held back: their queue is full, or memory is short.",
-                parts::counted(held, "schedule is", "schedules are")
-            ),
-        );
-    }
-    let missed = number("schedule_missed_total");
-    if missed > 0 {
-        say(
-            Tone::Plain,
-            "/schedules",
-            format!(
-                "{} missed since the start.",
-                parts::counted(
-                    missed,
-                    "occurrence of schedules was",
-                    "occurrences of schedules were"
-                )
-            ),
-        );
+fn rank(tone: Tone) -> u8 {
+    match tone {
+        Tone::Bad => 0,
+        Tone::Warn => 1,
+        Tone::Off => 2,
+        _ => 3,
     }
 }
 
-fn of_queues(
-    frame: &PageFrame,
-    ready: &[ListedQueue],
-    oldest: &[ListedQueue],
-    dead: &[ListedQueue],
-    found: &mut Vec<Trouble>,
-) {
-    let age = |queue: &ListedQueue| queue.oldest_ready_age_ms.unwrap_or(0);
-    let closed = |queue: &ListedQueue| matches!(queue.paused.as_str(), "out" | "all");
-    let has_consumers = |queue: &ListedQueue| {
-        let taken = queue.last_reserve_at;
-        let at_work = taken.is_some_and(|at| frame.now_ms.saturating_sub(at) < AT_WORK_MS);
-        queue.leased > 0 || queue.waiters > 0 || at_work
-    };
-    let alone = |queue: &&ListedQueue| {
-        queue.ready > 0 && !has_consumers(queue) && !closed(queue) && age(queue) > NO_CONSUMER_MS
-    };
-    let lists = [ready, oldest];
-    each(frame, &lists, alone, found, |queue| {
-        let text = format!(
-            "0 consumers, {} ready, the oldest for {}: start a worker.",
-            parts::grouped(queue.ready),
-            parts::duration(age(queue))
-        );
-        (Tone::Warn, "ready", text)
-    });
-    let slow = |queue: &&ListedQueue| age(queue) > OLD_MS && has_consumers(queue) && !closed(queue);
-    each(frame, &lists, slow, found, |queue| {
-        let text = format!(
-            "the oldest ready job has waited for {}: workers do not keep up, or a limit holds it back.",
-            parts::duration(age(queue))
-        );
-        (Tone::Warn, "ready", text)
-    });
-    each(
-        frame,
-        &[dead],
-        |queue: &&ListedQueue| queue.dead > 0,
-        found,
-        |queue| {
-            (
-                Tone::Bad,
-                "dead",
-                format!(
-                    "{} dead: check the reasons, then redrive or remove them.",
-                    parts::grouped(queue.dead)
-                ),
-            )
-        },
-    );
-    let all = [ready, oldest, dead];
-    each(
-        frame,
-        &all,
-        |queue: &&ListedQueue| queue.paused != "no",
-        found,
-        |queue| {
-            let what = match queue.paused.as_str() {
-                "in" => "accepts no jobs",
-                "out" => "hands out no jobs",
-                _ => "accepts and hands out no jobs",
-            };
-            (Tone::Off, "ready", format!("paused, it {what}."))
-        },
-    );
-}
-
-/// One trouble for each queue of the lists that `is_meant`, up to five of them.
-fn each(
-    frame: &PageFrame,
-    lists: &[&[ListedQueue]],
-    is_meant: impl Fn(&&ListedQueue) -> bool,
-    found: &mut Vec<Trouble>,
-    say: impl Fn(&ListedQueue) -> (Tone, &'static str, String),
-) {
-    let mut meant: Vec<&ListedQueue> = Vec::new();
-    for queue in lists.iter().flat_map(|list| list.iter()).filter(|queue| is_meant(queue)) {
-        if !meant.iter().any(|other| other.name == queue.name) {
-            meant.push(queue);
+fn of_queues(frame: &PageFrame, lists: &[&[ListedQueue]], found: &mut Troubles) {
+    let mut queues: Vec<&ListedQueue> = Vec::new();
+    for queue in lists.iter().flat_map(|list| list.iter()) {
+        if !queues.iter().any(|other| other.name == queue.name) {
+            queues.push(queue);
         }
     }
-    for queue in meant.into_iter().take(NAMED_MAX) {
-        let (tone, tab, text) = say(queue);
-        let name = escape::shortened(&escape::text(&queue.name), 60);
-        let href = format!("{}&tab={tab}", parts::queue_href(frame.db, &queue.name));
-        found.push(Trouble { tone, text: format!("{name}: {text}"), href });
+    let mut rows: Vec<(&ListedQueue, TroubleRow)> =
+        queues.into_iter().filter_map(|queue| Some((queue, of_queue(frame, queue)?))).collect();
+    let most = |row: &TroubleRow| row.wrongs.iter().filter_map(|wrong| wrong.count).max();
+    rows.sort_by_key(|(_, row)| (rank(row.tone()), std::cmp::Reverse(most(row))));
+    if rows.len() > SHOWN_MAX {
+        found.more = QUEUE_RULES.iter().filter_map(|rule| more(frame, rule, &rows)).collect();
     }
+    found.rows.extend(rows.into_iter().take(SHOWN_MAX).map(|(_, row)| row));
+}
+
+fn of_queue(frame: &PageFrame, queue: &ListedQueue) -> Option<TroubleRow> {
+    let href = parts::queue_href(frame.db, &queue.name);
+    let wrong = |rule: &QueueRule| {
+        (rule.is_so)(queue, frame.now_ms).then(|| Trouble {
+            tone: rule.tone,
+            text: (rule.text)(queue),
+            for_ms: (rule.for_ms)(queue),
+            count: (rule.count)(queue),
+            place: Place { href: format!("{href}&tab={}", rule.tab), word: rule.word },
+        })
+    };
+    let wrongs: Vec<Trouble> = QUEUE_RULES.iter().filter_map(wrong).collect();
+    let subject = Subject::Queue { name: queue.name.clone(), paused: queue.paused.clone() };
+    (!wrongs.is_empty()).then_some(TroubleRow { subject, wrongs })
+}
+
+/// How many queues a rule has found if not all of them are shown, with a link to them. The lists end somewhere, so there
+/// may be more of them.
+fn more(
+    frame: &PageFrame,
+    rule: &QueueRule,
+    rows: &[(&ListedQueue, TroubleRow)],
+) -> Option<(String, String)> {
+    let count = |rows: &[(&ListedQueue, TroubleRow)]| {
+        rows.iter().filter(|(queue, _)| (rule.is_so)(queue, frame.now_ms)).count()
+    };
+    let (all, shown) = (count(rows), count(&rows[..SHOWN_MAX]));
+    let least = if all >= super::LISTED_MAX { "at least " } else { "" };
+    let queues = parts::counted(all as u64, "queue", "queues");
+    let text = format!("{}: {least}{queues}, {shown} of them above", rule.name);
+    (all > shown).then(|| (text, format!("/queues?db={}&by={}", frame.db, rule.by)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::console::view::node::tests::state;
 
     const NOW_MS: u64 = 1_893_456_000_000;
 
@@ -258,12 +193,13 @@ mod tests {
         ListedQueue { name: name.into(), paused: "no".into(), ..ListedQueue::default() }
     }
 
+    fn found(queues: &[ListedQueue], info: &[(&str, &str)]) -> Troubles {
+        let frame = PageFrame { state: Some(state(info)), now_ms: NOW_MS, ..PageFrame::default() };
+        troubles(&frame, queues, queues, queues)
+    }
+
     fn texts(queues: &[ListedQueue], info: &[(&str, &str)]) -> Vec<String> {
-        let info =
-            info.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
-        let state = Some(ServerState { info });
-        let frame = PageFrame { state, now_ms: NOW_MS, ..PageFrame::default() };
-        troubles(&frame, queues, queues, queues).into_iter().map(|trouble| trouble.text).collect()
+        found(queues, info).rows.iter().map(TroubleRow::line).collect()
     }
 
     #[test]
@@ -273,7 +209,7 @@ mod tests {
             ListedQueue { ready: 3_400, oldest_ready_age_ms: Some(20_000), ..queue("imports") };
         assert_eq!(
             texts(std::slice::from_ref(&alone), &[]),
-            ["imports: 0 consumers, 3,400 ready, the oldest for 20 s: start a worker."]
+            ["imports: 3,400 ready, for 20 s. No consumer takes its jobs: start a worker."]
         );
         assert!(texts(&[ListedQueue { waiters: 1, ..alone.clone() }], &[]).is_empty());
         // A worker that takes a job at a time and acknowledges it at once has none most of the time.
@@ -282,31 +218,55 @@ mod tests {
         assert!(texts(&[taken(59_000)], &[]).is_empty());
         assert_eq!(texts(&[taken(61_000)], &[]).len(), 1);
         let behind = ListedQueue { oldest_ready_age_ms: Some(70_000), ..taken(1_000) };
-        assert!(texts(&[behind], &[])[0].contains("workers do not keep up"));
+        assert!(texts(&[behind], &[])[0].contains("Workers do not keep up"));
         let closed = texts(&[ListedQueue { paused: "out".into(), ..alone }], &[]);
-        assert_eq!(closed, ["imports: paused, it hands out no jobs."]);
+        assert_eq!(closed, ["imports: It is paused and hands out no jobs."]);
         let dead = ListedQueue { dead: 12, ..queue("payments") };
         assert_eq!(
             texts(&[dead], &[]),
-            ["payments: 12 dead: check the reasons, then redrive or remove them."]
+            ["payments: 12 dead. Jobs died: check the reasons, then redrive or remove them."]
         );
         assert!(texts(&[], &[("journal_state", "failed")])[0].contains("journal failed"));
-        let well = [("raft_health", "well"), ("raft_leaderless_ms", "-1")];
-        assert!(texts(&[], &well).is_empty());
-        assert!(texts(&[], &[("raft_health", "disk-hangs")])[0].contains("sick (disk-hangs)"));
-        assert!(texts(&[], &[("raft_leaderless_ms", "4400")])[0].contains("has been no leader"));
         assert!(texts(&[], &[("used_memory", "95"), ("maxmemory", "100")])[0].contains("95 %"));
         assert!(texts(&[], &[("lateness_minute_p99_us", "200000")])[0].contains("late"));
     }
 
     #[test]
-    fn what_is_worst_comes_first_and_hundreds_are_five() {
-        let dead: Vec<ListedQueue> =
-            (0..20).map(|n| ListedQueue { dead: 1, ..queue(&format!("q{n}")) }).collect();
-        let mut all = dead;
+    fn a_queue_is_there_once_with_all_that_is_wrong_since_when_and_how_many() {
+        let queue = ListedQueue {
+            ready: 40,
+            dead: 12,
+            oldest_ready_age_ms: Some(70_000),
+            paused: "in".into(),
+            ..queue("q")
+        };
+        let found = found(&[queue], &[]);
+        let [row] = &found.rows[..] else { panic!("{found:?}") };
+        let wrongs: Vec<_> =
+            row.wrongs.iter().map(|wrong| (wrong.tone, wrong.count, wrong.for_ms)).collect();
+        assert_eq!(
+            wrongs,
+            [
+                (Tone::Bad, Some((12, "dead")), None),
+                (Tone::Warn, Some((40, "ready")), Some(70_000)),
+                (Tone::Off, None, None)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_worst_comes_first_and_what_is_left_out_is_counted() {
+        let dead = |count: u64| ListedQueue { dead: count, ..queue(&format!("q{count}")) };
+        let mut all: Vec<ListedQueue> = (1..=25).map(dead).collect();
         all.push(ListedQueue { ready: 1, oldest_ready_age_ms: Some(70_000), ..queue("slow") });
-        let texts = texts(&all, &[]);
-        assert_eq!(texts.len(), 6);
-        assert!(texts[0].contains("dead") && texts[5].contains("slow"), "{texts:?}");
+        let all = found(&all, &[]);
+        assert_eq!((all.rows.len(), all.rows[0].name().as_str()), (SHOWN_MAX, "q25"));
+        let said: Vec<&str> = all.more.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(
+            said,
+            ["dead letters: 25 queues, 10 of them above", "no consumer: 1 queue, 0 of them above"]
+        );
+        let many: Vec<ListedQueue> = (1..=super::super::LISTED_MAX as u64).map(dead).collect();
+        assert!(found(&many, &[]).more[0].0.contains("at least 100 queues"));
     }
 }

@@ -1,30 +1,48 @@
 //! Actions on a whole queue, and adding a job by hand.
 
 use super::{About, head};
-use crate::console::pages::queues::{pause_button, side_choice};
+use crate::console::pages::queues::{open, pause_button, side_choice};
 use crate::console::view::chrome::PageFrame;
-use crate::console::view::parts::{self, Confirm, offered};
+use crate::console::view::node;
+use crate::console::view::parts::{self, Confirm, Tone, offered};
 use crate::console::words::value::Value;
 use maud::{Markup, html};
 
-/// All that the user may do.
-pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
+/// The queue's status and what is done most, in a line; the rest opens below it.
+pub fn bar(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
     let paused = stats.field("paused").text().unwrap_or("no");
+    let is_known = head::is_known(stats);
+    let status = match paused {
+        _ if !is_known => html! { (parts::badge(Tone::Plain, "no such queue")) },
+        "no" => html! { (parts::badge(Tone::Good, "open")) },
+        paused => open(paused),
+    };
+    let has_more =
+        ["DELAY.PAUSE", "DELAY.PURGE", "DEL", "RENAMENX"].map(|word| offered(frame, word));
     html! {
-        (find(frame, about))
-        section class="card" aria-label="Actions" {
-            header { h2 { "Actions" } }
-            (parts::part("pause", html! { div class="actions" { (pause_button(frame, about.queue, paused)) } }))
-            @if offered(frame, "DELAY.PAUSE") { (pause(frame, about)) }
+        div class="bar-of-queue" id="bar" data-part {
+            (status)
+            (pause_button(frame, about.queue, paused))
             @if offered(frame, "DELAY.ADD") { (add(frame, about)) }
-            @if head::is_known(stats) { (destroy(frame, about, stats)) }
-            (parts::copy(&parts::commands(frame, &[b"DELAY.STATS", about.queue])))
+            @if is_known && has_more.contains(&true) { (more(frame, about, stats)) }
+        }
+    }
+}
+
+fn more(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
+    html! {
+        details class="fold" {
+            summary class="button" { "More…" }
+            div class="card" {
+                @if offered(frame, "DELAY.PAUSE") { (pause(frame, about)) }
+                (destroy(frame, about, stats))
+            }
         }
     }
 }
 
 /// Jobs of the queue by text.
-fn find(frame: &PageFrame, about: &About<'_>) -> Markup {
+pub fn find(frame: &PageFrame, about: &About<'_>) -> Markup {
     let db = frame.db.to_string();
     let states = [
         ("", "any state", true),
@@ -46,31 +64,42 @@ fn find(frame: &PageFrame, about: &About<'_>) -> Markup {
 
 fn pause(frame: &PageFrame, about: &About<'_>) -> Markup {
     let db = frame.db.to_string();
-    html! {
-        details class="more" {
-            summary { "Pause a side, or for a while" }
-            (parts::form(frame, "", "/do/pause", &[("db", db.as_bytes()), ("queue", about.queue)], true, html! {
+    let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    parts::form(
+        frame,
+        "",
+        "/do/pause",
+        &fields,
+        true,
+        html! {
+            fieldset {
+                legend { "Pause a side, or for a while" }
                 (side_choice())
                 (parts::text_input("For", "for", "", "until resumed, or 10m"))
                 button { "Pause" }
-            }))
-        }
-    }
+            }
+        },
+    )
 }
 
 fn add(frame: &PageFrame, about: &About<'_>) -> Markup {
+    if let Some(why) = node::refusal(frame, "/do/add") {
+        return html! { button type="button" disabled title=(why) { "Add a job" } };
+    }
     let db = frame.db.to_string();
     html! {
-        details class="more" {
-            summary { "Add a job" }
-            (parts::form(frame, "add", "/do/add", &[("db", db.as_bytes()), ("queue", about.queue)], true, html! {
-                (parts::text_input("Due", "when", "5s", "5s, 1h30m, @unix-ms, 2030-01-31T12:30:00Z"))
-                (parts::text_input("Id", "id", "", "made by the server"))
-                (parts::text_input("Priority", "priority", "", "0 first to 9"))
-                (parts::text_input("Attempts", "attempts", "", "the queue's"))
-                label class="field wide" { span { "Body" } textarea name="body" rows="4" spellcheck="false" {} }
-                button class="primary" { "Add" }
-            }))
+        details class="fold" {
+            summary class="button primary" { "Add a job" }
+            div class="card" {
+                (parts::form(frame, "add", "/do/add", &[("db", db.as_bytes()), ("queue", about.queue)], true, html! {
+                    (parts::text_input("Due", "when", "5s", "5s, 1h30m, @unix-ms, 2030-01-31T12:30:00Z"))
+                    (parts::text_input("Id", "id", "", "made by the server"))
+                    (parts::text_input("Priority", "priority", "", "0 first to 9"))
+                    (parts::text_input("Attempts", "attempts", "", "the queue's"))
+                    label class="field wide" { span { "Body" } textarea name="body" rows="4" spellcheck="false" {} }
+                    button class="primary" { "Add" }
+                }))
+            }
         }
     }
 }
@@ -81,19 +110,24 @@ fn destroy(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
     let count = |states: &[&str]| {
         states.iter().map(|state| stats.field(state).number().unwrap_or(0)).sum::<u64>()
     };
-    let purged = count(&["delayed", "ready", "dead"]);
-    let all = parts::counted(purged + count(&["leased"]), "job", "jobs");
-    let purged = parts::grouped(purged);
+    let all = parts::counted(count(&["delayed", "ready", "dead", "leased"]), "job", "jobs");
     let name = about.queue.to_vec();
-    let purge: [(&str, &[u8]); 5] =
-        [fields[0], fields[1], ("delayed", b"1"), ("ready", b"1"), ("dead", b"1")];
+    let choice = |state: &'static str, checked| {
+        (state, format!("{} {state}", parts::grouped(count(&[state]))), checked)
+    };
+    let choices = vec![
+        choice("delayed", true),
+        choice("ready", true),
+        choice("dead", true),
+        choice("leased", false),
+    ];
     html! {
         div class="actions" {
             @if offered(frame, "DELAY.PURGE") {
-                (parts::action(frame, "/do/purge", &purge, "Purge", Confirm::TypeName {
+                (parts::action(frame, "/do/purge", &fields, "Purge", Confirm::Choose {
                     name: name.clone(),
-                    words: format!("Removes the {purged} delayed, ready and dead jobs of the queue. Leased jobs and \
-                                    settings stay."),
+                    words: "Removes the queue's jobs in the chosen states. Settings stay.".to_owned(),
+                    choices,
                 }))
             }
             @if offered(frame, "DEL") {
@@ -103,13 +137,10 @@ fn destroy(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
                 }))
             }
             @if offered(frame, "RENAMENX") {
-                details class="more" {
-                    summary { "Rename" }
-                    (parts::form(frame, "", "/do/rename", &fields, false, html! {
-                        (parts::text_input("New name", "to", "", ""))
-                        button { "Rename" }
-                    }))
-                }
+                (parts::form(frame, "", "/do/rename", &fields, false, html! {
+                    (parts::text_input("New name", "to", "", ""))
+                    button { "Rename" }
+                }))
             }
         }
     }

@@ -1,14 +1,17 @@
 //! The groups of a queue: how many jobs each has, whether it is closed, and what can be done to one.
 
 use super::About;
+use crate::console::pages::paging::ListPage;
 use crate::console::view::chrome::PageFrame;
 use crate::console::view::parts::{self, Column, Confirm, Row, Table, Tone, offered};
 use crate::console::words::escape;
 use crate::console::words::value::{Command, Value, command};
 use maud::{Markup, html};
 
-/// Groups that are listed.
-const SHOWN: &str = "20";
+/// Groups on a page.
+const SHOWN: usize = 20;
+/// Groups that DELAY.GROUPS gives at most.
+const LISTED_MAX: usize = 1_000;
 
 /// Orders, by their words in addresses, and the columns that they belong to.
 const ORDERS: [(&str, &str); 6] = [
@@ -26,12 +29,17 @@ fn order<'a>(about: &About<'a>) -> &'a str {
 }
 
 pub fn ask(about: &About<'_>) -> Command {
-    command!["DELAY.GROUPS", about.queue, "BY", order(about).to_uppercase(), "COUNT", SHOWN]
+    let count = page(about).count().to_string();
+    command!["DELAY.GROUPS", about.queue, "BY", order(about).to_uppercase(), "COUNT", count]
+}
+
+fn page(about: &About<'_>) -> ListPage {
+    ListPage::of(about.params, SHOWN, LISTED_MAX)
 }
 
 pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Value) -> Markup {
-    let groups = listed.items();
-    if groups.is_empty() {
+    let groups = page(about).shown(listed.items());
+    if listed.items().is_empty() {
         let add =
             parts::commands(frame, &[b"DELAY.ADD", about.queue, b"0", b"hello", b"GROUP", b"acme"]);
         let text = "No job of this queue has a group.";
@@ -45,14 +53,13 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Value)
         form: "",
         grow: true,
     };
-    let (all, closed) = (stats.field("groups").number(), stats.field("groups-closed").number());
+    let closed = stats.field("groups-closed").number().unwrap_or(0);
+    let href = format!("{}&by={}", about.href(frame.db, "groups"), order(about));
     html! {
         (parts::part("groups-part", html! {
             (table)
-            p class="note" {
-                (parts::grouped(groups.len() as u64)) " of " (parts::grouped(all.unwrap_or(0))) ", of which "
-                (parts::grouped(closed.unwrap_or(0))) " are closed and have ready jobs."
-            }
+            @if closed > 0 { p class="note" { (parts::grouped(closed)) " are closed and have ready jobs." } }
+            (page(about).pager(listed.items().len(), stats.field("groups").number(), &href))
         }))
         @if offered(frame, "DELAY.CONFIG SET") { (settings(frame, about)) }
     }

@@ -1,8 +1,7 @@
 //! A queue's numbers, and what is in force for it.
 
 use super::About;
-use crate::console::pages::queues;
-use crate::console::view::chrome::PageFrame;
+use crate::console::view::chrome::{PageFrame, QueueSample};
 use crate::console::view::parts::{self, Tone};
 use crate::console::words::escape;
 use crate::console::words::value::Value;
@@ -30,6 +29,10 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value)
         .field("last-reserve-at")
         .number()
         .map(|at| format!("last job taken {}", parts::span(frame, at)));
+    let max = match number("lateness-max-us") {
+        0 => String::new(),
+        max => format!("max {}", parts::micros(max)),
+    };
     let dead = if number("dead") > 0 { Tone::Bad } else { Tone::Plain };
     html! {
         @if about.queue.is_empty() { p class="refused" { "The address does not name a queue." } }
@@ -38,9 +41,10 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value)
             (figure("delayed", &next.unwrap_or_default(), Tone::Plain))
             (figure("leased", &leased_note(stats, config), Tone::Plain))
             (figure("dead", "", dead))
-            (parts::figure("late, p99", parts::micros(number("lateness-p99-us")), &format!("max {}", parts::micros(number("lateness-max-us"))), Tone::Plain, ""))
+            (parts::figure("late, p99", parts::measured(number("lateness-p99-us")), &max, Tone::Plain, ""))
             (parts::figure("waiting consumers", parts::grouped(number("waiters")), &taken.unwrap_or_default(), Tone::Plain, &about.href(frame.db, "consumers")))
         }
+        (rates(frame))
         (in_force(stats, config))
         details class="more" {
             summary { "Totals" }
@@ -67,13 +71,9 @@ fn set(config: &Value, name: &str) -> Option<u64> {
 }
 
 fn in_force(stats: &Value, config: &Value) -> Markup {
-    let paused = stats.field("paused").text().unwrap_or("no");
     let number = |name| stats.field(name).number().unwrap_or(0);
     let jobs = number("ready") + number("delayed") + number("leased");
     let mut pairs: Vec<(&str, Markup)> = Vec::new();
-    if paused != "no" {
-        pairs.push(("open", queues::open(paused)));
-    }
     if let Some(rate) = set(config, "rate") {
         pairs.push(("rate", html! { (parts::grouped(rate)) " a second" }));
     }
@@ -90,6 +90,32 @@ fn in_force(stats: &Value, config: &Value) -> Markup {
     }
     pairs.push(("memory", html! { (parts::bytes(number("bytes"))) }));
     parts::facts(&pairs)
+}
+
+/// What happened a second since the page is open, for a minute at most.
+fn rates(frame: &PageFrame) -> Markup {
+    let [Some(first), Some(last)] = [frame.queue_samples.first(), frame.queue_samples.last()]
+    else {
+        return html! {};
+    };
+    let span_ms = last.at_ms.saturating_sub(first.at_ms);
+    if span_ms < 1_000 {
+        return html! {};
+    }
+    let rate = |at: usize| {
+        let count = last.totals[at].saturating_sub(first.totals[at]);
+        let per_s = count as f64 * 1_000.0 / span_ms as f64;
+        if per_s < 10.0 { format!("{per_s:.1}") } else { parts::grouped(per_s.round() as u64) }
+    };
+    html! {
+        p class="lead" {
+            "Per second, over the last " (parts::duration(span_ms / 1_000 * 1_000)) ": "
+            @for (at, word) in QueueSample::TOTALS.iter().enumerate() {
+                @if at > 0 { ", " }
+                b { (rate(at)) } " " (word)
+            }
+        }
+    }
 }
 
 fn totals(stats: &Value) -> Markup {

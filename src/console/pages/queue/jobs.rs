@@ -16,8 +16,8 @@ const ERROR_BYTES: usize = 80;
 
 /// Ready or delayed jobs, in the order in which they are handed out or fall due.
 pub fn waiting(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Value) -> Markup {
-    let jobs = listed.items();
-    if jobs.is_empty() {
+    let jobs = about.page().shown(listed.items());
+    if listed.items().is_empty() {
         let text = match about.tab {
             "ready" => "No job is ready.",
             _ => "No job is delayed.",
@@ -44,13 +44,19 @@ pub fn waiting(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Val
     };
     let all = stats.field(about.tab).number().unwrap_or(0);
     html! {
-        (parts::part("jobs-part", html! { (table) (of(jobs.len(), all)) }))
+        (parts::part("jobs-part", html! { (table) (pager(frame, about, listed, all)) }))
         (bulk(frame, about))
     }
 }
 
 /// Jobs with a worker: for how long, until when, which attempt.
-pub fn leased(frame: &PageFrame, about: &About<'_>, stats: &Value, jobs: &[Value]) -> Markup {
+pub fn leased(
+    frame: &PageFrame,
+    about: &About<'_>,
+    stats: &Value,
+    listed: &Value,
+    jobs: &[Value],
+) -> Markup {
     let held: Vec<&Value> =
         jobs.iter().filter(|job| job.field("state").text() == Some("leased")).collect();
     if held.is_empty() {
@@ -92,11 +98,17 @@ pub fn leased(frame: &PageFrame, about: &About<'_>, stats: &Value, jobs: &[Value
         grow: false,
     };
     let all = stats.field("leased").number().unwrap_or(0);
-    parts::part("jobs-part", html! { (table) (of(held.len(), all)) })
+    parts::part("jobs-part", html! { (table) (pager(frame, about, listed, all)) })
 }
 
 /// Dead letters, newest first or by error.
-pub fn dead(frame: &PageFrame, about: &About<'_>, stats: &Value, jobs: &[Value]) -> Markup {
+pub fn dead(
+    frame: &PageFrame,
+    about: &About<'_>,
+    stats: &Value,
+    listed: &Value,
+    jobs: &[Value],
+) -> Markup {
     let all = stats.field("dead").number().unwrap_or(0);
     let dead: Vec<&Value> =
         jobs.iter().filter(|job| job.field("state").text() == Some("dead")).collect();
@@ -107,12 +119,14 @@ pub fn dead(frame: &PageFrame, about: &About<'_>, stats: &Value, jobs: &[Value])
     let active = if about.is_grouped() { "by error" } else { "newest first" };
     html! {
         (parts::tabs("Order", active, &[("newest first", at("newest"), None), ("by error", at("error"), None)]))
-        @if about.is_grouped() { (groups(frame, about, &dead, all)) } @else { (newest(frame, about, &dead, all)) }
+        @if about.is_grouped() { (groups(frame, about, &dead, all)) } @else {
+            (parts::part("jobs-part", html! { (newest(frame, about, &dead)) (pager(frame, about, listed, all)) }))
+        }
         (dead_actions(frame, about, all))
     }
 }
 
-fn newest(frame: &PageFrame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup {
+fn newest(frame: &PageFrame, about: &About<'_>, dead: &[&Value]) -> Table {
     let row = |job: &&Value| {
         let id = job.field("id").bytes().unwrap_or_default();
         let number = |name| job.field(name).number().unwrap_or(0);
@@ -127,7 +141,7 @@ fn newest(frame: &PageFrame, about: &About<'_>, dead: &[&Value], all: u64) -> Ma
         ];
         Row { key: escape::query(id), select: Some((escape::query(id), escape::text(id))), cells }
     };
-    let table = Table {
+    Table {
         id: "jobs",
         caption: "Dead letters, newest first".to_owned(),
         columns: vec![
@@ -142,8 +156,7 @@ fn newest(frame: &PageFrame, about: &About<'_>, dead: &[&Value], all: u64) -> Ma
         rows: dead.iter().map(row).collect(),
         form: if offered(frame, "DELAY.REDRIVE") { "chosen" } else { "" },
         grow: true,
-    };
-    parts::part("jobs-part", html! { (table) (of(dead.len(), all)) })
+    }
 }
 
 fn redrive(frame: &PageFrame, about: &About<'_>, id: &[u8]) -> Markup {
@@ -287,10 +300,10 @@ fn export(frame: &PageFrame, about: &About<'_>, state: &str) -> Markup {
     html! { a class="button" href=(href) download { "Export as NDJSON" } }
 }
 
-fn of(shown: usize, all: u64) -> Markup {
-    html! {
-        @if (shown as u64) < all { p class="note" { "The first " (parts::grouped(shown as u64)) " of " (parts::grouped(all)) ". Search finds others." } }
-    }
+/// Which of the tab's jobs are shown, and the ways to others.
+fn pager(frame: &PageFrame, about: &About<'_>, listed: &Value, all: u64) -> Markup {
+    let href = about.href(frame.db, about.tab);
+    about.page().pager(listed.items().len(), Some(all), &href)
 }
 
 /// The beginning of a body, on one line.
@@ -317,5 +330,14 @@ pub fn schedules(frame: &PageFrame, about: &About<'_>, listed: &Value) -> Markup
             )],
         );
     }
-    html! { (parts::part("jobs-part", crate::console::pages::schedules::table(frame, about.queue, listed))) }
+    let all = listed.items();
+    let shown = &all[..all.len().min(super::SCHEDULES)];
+    let href = about.href(frame.db, "schedules");
+    let after = all.get(super::SCHEDULES).and_then(|_| shown.last()?.items().first()?.bytes());
+    let next = after.map(|name| format!("{href}&after={}", escape::query(name)));
+    let first = about.params.bytes("after").map(|_| href.as_str());
+    let count = parts::counted(shown.len() as u64, "schedule", "schedules");
+    let table =
+        crate::console::pages::schedules::table(frame, about.queue, &Value::Array(shown.to_vec()));
+    parts::part("jobs-part", html! { (table) (parts::pager(&count, first, next.as_deref())) })
 }

@@ -4,6 +4,7 @@
 //! The token, which no address is to hold, is the value of the button that saves, and goes with that alone.
 
 use crate::console::view::chrome::PageFrame;
+use crate::console::view::node;
 use crate::console::view::parts::{self, offered};
 use crate::console::words::escape;
 use crate::console::words::params::Params;
@@ -150,7 +151,10 @@ fn whole(
             @if params.has("preview") { (previewed(frame, params, explained)) }
             div class="choices" {
                 button name="preview" value="1" { "Preview" }
-                button class="primary" formmethod="post" formaction=(save) name="token" value=(frame.token) { "Save" }
+                @match node::refusal(frame, save) {
+                    Some(why) => button type="button" class="primary" disabled title=(why) { "Save" },
+                    None => button class="primary" formmethod="post" formaction=(save) name="token" value=(frame.token) { "Save" },
+                }
             }
         }
     }

@@ -21,23 +21,18 @@ pub fn is_for(what: &str, state: &str) -> bool {
     }
 }
 
+/// Colons at which a text is tried to be cut into a queue and the rest.
+const CUTS_MAX: usize = 16;
+
 /// The target of an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Meant {
     /// Nothing yet.
     Nothing,
-    Id(Vec<u8>),
-    /// `queue:text`; an id if there is no such queue.
-    Prefix {
-        /// Before the first colon.
-        queue: Vec<u8>,
-        /// The part after the queue.
-        text: Vec<u8>,
-    },
+    /// An id or a part of one, a queue's name or a part of it, or `queue:text`.
+    Text(Vec<u8>),
     /// The filter's fields.
-    Filter {
-        queue: Vec<u8>,
-    },
+    Filter { queue: Vec<u8> },
 }
 
 impl Meant {
@@ -46,16 +41,41 @@ impl Meant {
         if let Some(queue) = params.bytes("queue") {
             return Meant::Filter { queue: queue.to_vec() };
         }
-        let Some(q) = params.bytes("q").map(<[u8]>::trim_ascii).filter(|q| !q.is_empty()) else {
-            return Meant::Nothing;
-        };
-        match q.iter().position(|byte| *byte == b':') {
-            Some(at) if at > 0 && at + 1 < q.len() => {
-                Meant::Prefix { queue: q[..at].to_vec(), text: q[at + 1..].to_vec() }
-            }
-            _ => Meant::Id(q.to_vec()),
+        match params.bytes("q").map(<[u8]>::trim_ascii).filter(|q| !q.is_empty()) {
+            Some(q) => Meant::Text(q.to_vec()),
+            None => Meant::Nothing,
         }
     }
+}
+
+/// The queues that `queue:text` may name, the longest name first, each with the text that is left: names have colons,
+/// too.
+pub fn cuts(text: &[u8]) -> Vec<(&[u8], &[u8])> {
+    let colons = (1..text.len().saturating_sub(1)).filter(|at| text[*at] == b':');
+    let mut cuts: Vec<_> = colons.map(|at| (&text[..at], &text[at + 1..])).collect();
+    cuts.reverse();
+    cuts.truncate(CUTS_MAX);
+    cuts
+}
+
+/// A pattern of all that a text stands for, as it is.
+pub fn literal(text: &[u8]) -> Vec<u8> {
+    let escaped = |byte: &u8| b"*?[]\\".contains(byte).then_some(b'\\').into_iter().chain([*byte]);
+    text.iter().flat_map(escaped).collect()
+}
+
+/// As [`literal`], in any case.
+pub fn any_case(text: &[u8]) -> Vec<u8> {
+    let folded = |byte: &u8| match byte.is_ascii_alphabetic() {
+        true => vec![b'[', byte.to_ascii_lowercase(), byte.to_ascii_uppercase(), b']'],
+        false => literal(&[*byte]),
+    };
+    text.iter().flat_map(folded).collect()
+}
+
+/// A pattern of all that has a match of another one in it.
+pub fn within(pattern: &[u8]) -> Vec<u8> {
+    [b"*", pattern, b"*"].concat()
 }
 
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -64,7 +84,7 @@ pub struct Hit {
     pub id: Vec<u8>,
     pub state: String,
     pub due: u64,
-    /// The result of [`Hit::learn`]: the last error, and the beginning of the body.
+    /// The result of [`Hit::learn`]: the last error, and the with_id of the body.
     pub error: Vec<u8>,
     pub body: Option<Bytes>,
 }
@@ -100,7 +120,7 @@ impl Hit {
 }
 
 /// The results to show.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SearchResult {
     /// In the order in which they were found.
     pub hits: Vec<Hit>,
@@ -112,21 +132,21 @@ pub struct SearchResult {
     pub cursor: Option<Vec<u8>>,
     /// Why it was refused.
     pub error: Option<String>,
-    /// For `queue:text`, the field of the filter that it came to.
-    pub of: Option<&'static str>,
+    /// For `queue:text`: the filter that it came to.
+    pub of: Option<Params>,
+    /// Where it goes on in all queues; none at the end.
+    pub queue: Option<Vec<u8>>,
+    /// Queues that were looked through since the search in all of them began.
+    pub queues_looked: u64,
+    /// Queues whose names have the text.
+    pub named: Vec<Vec<u8>>,
+    /// The ids have a part of the text; none has all of it as its id.
+    pub is_part: bool,
 }
 
-/// The filter of ids that begin with a text.
-pub fn beginning(params: &Params, queue: &[u8], text: &[u8]) -> Params {
-    let mut glob = Vec::new();
-    for &byte in text {
-        if b"*?[]\\".contains(&byte) {
-            glob.push(b'\\');
-        }
-        glob.push(byte);
-    }
-    glob.push(b'*');
-    filtered(params, queue, "match", &glob)
+/// The filter of ids that have a text.
+pub fn with_id(params: &Params, queue: &[u8], text: &[u8]) -> Params {
+    filtered(params, queue, "match", &within(&literal(text)))
 }
 
 /// The filter of jobs that have a text in id, body or error.

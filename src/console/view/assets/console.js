@@ -109,8 +109,8 @@
     if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
     const told = one("#message", page);
     if (told?.childElementCount) one("#message")?.replaceChildren(document.importNode(told.firstElementChild, true));
-    if (page.documentElement.dataset.theme) html.dataset.theme = page.documentElement.dataset.theme;
-    else delete html.dataset.theme;
+    html.dataset.theme = page.documentElement.dataset.theme ?? "";
+    document.title = page.title;
     counts();
   }
 
@@ -147,8 +147,7 @@
   }
 
   function watch() {
-    stream = stream?.close();
-    clearTimeout(timer);
+    stream = (clearTimeout(timer), stream?.close());
     if (!one("main[data-live]") || paused || document.visibilityState !== "visible") return;
     if (failures >= TICK_FAILURES) return (timer = setTimeout(() => refresh().finally(watch), POLL_MS));
     stream = new EventSource("/live");
@@ -161,7 +160,8 @@
     };
   }
 
-  const said = (word) => all("[data-pause]").forEach((button) => (button.textContent = paused ? "Paused" : word));
+  const said = (word) => (html.classList.toggle("stale", word !== "Live"),
+    all("[data-pause]").forEach((button) => (button.textContent = paused ? "Paused" : word)));
 
   function pause() {
     paused = !paused;

@@ -2,6 +2,7 @@
 
 use super::Tone;
 use crate::console::view::chrome::PageFrame;
+use crate::console::view::node;
 use crate::console::words::escape;
 use crate::console::words::params::ENCODED;
 use maud::{Markup, html};
@@ -22,6 +23,13 @@ pub enum Confirm {
         name: Vec<u8>,
         /// What would be lost.
         words: String,
+    },
+    /// As [`Confirm::TypeName`], with boxes for what it concerns.
+    Choose {
+        name: Vec<u8>,
+        words: String,
+        /// The field of each, its words, and whether it is chosen at first.
+        choices: Vec<(&'static str, String, bool)>,
     },
 }
 
@@ -55,6 +63,9 @@ pub fn action_toned(
     tone: Tone,
 ) -> Markup {
     let class = class(tone);
+    if let Some(why) = node::refusal(frame, path) {
+        return html! { button type="button" class=(class) disabled title=(why) { (label) } };
+    }
     match confirm {
         Confirm::None => html! {
             form class="action" method="post" action=(target(path, fields)) data-quiet {
@@ -64,21 +75,34 @@ pub fn action_toned(
         },
         Confirm::Count { words } => dialog(frame, path, fields, label, &words, class, html! {}),
         Confirm::TypeName { name, words } => {
-            let name = escape::text(&name);
-            let typed = html! {
-                label class="field" {
-                    span { "Type " b { bdi { (name) } } " to confirm" }
-                    input name="typed" required autocomplete="off" spellcheck="false"
-                        autocapitalize="off" pattern=(pattern(&name)) title="The name, as shown above";
+            dialog(frame, path, fields, label, &words, class, typed(&name))
+        }
+        Confirm::Choose { name, words, choices } => {
+            let chosen = html! {
+                @for (field, words, is_chosen) in &choices {
+                    label class="check" { input type="checkbox" name=(field) value="1" checked[*is_chosen]; " " (words) }
                 }
+                (typed(&name))
             };
-            dialog(frame, path, fields, label, &words, class, typed)
+            dialog(frame, path, fields, label, &words, class, chosen)
+        }
+    }
+}
+
+/// The field in which a name is typed.
+fn typed(name: &[u8]) -> Markup {
+    let name = escape::text(name);
+    html! {
+        label class="field" {
+            span { "Type " b { bdi { (name) } } " to confirm" }
+            input name="typed" required autocomplete="off" spellcheck="false" autocapitalize="off"
+                pattern=(pattern(&name)) title="The name, as shown above";
         }
     }
 }
 
 /// A form of a page's own fields that changes something. A form with an id takes boxes of a table with it; `quiet`
-/// ones are sent by the script and leave the page as it is.
+/// ones are sent by the script and leave the page as it is. Where this node would refuse it, it cannot be filled in.
 pub fn form(
     frame: &PageFrame,
     id: &str,
@@ -87,8 +111,14 @@ pub fn form(
     quiet: bool,
     body: Markup,
 ) -> Markup {
+    let id = (!id.is_empty()).then_some(id);
+    if let Some(why) = node::refusal(frame, path) {
+        return html! {
+            div id=[id] class="form" title=(why) { fieldset class="off" disabled { (body) } }
+        };
+    }
     html! {
-        form id=[(!id.is_empty()).then_some(id)] class="form" method="post" action=(target(path, fields)) data-quiet[quiet] {
+        form id=[id] class="form" method="post" action=(target(path, fields)) data-quiet[quiet] {
             (hidden(frame))
             (body)
         }

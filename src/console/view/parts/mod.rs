@@ -13,10 +13,11 @@ pub use forms::{
     selected_count, text_input,
 };
 pub use numbers::{
-    ago, bytes, clock, clock_time, counted, duration, grouped, micros, moment, number, share, span,
+    ago, bytes, clock, clock_time, counted, duration, grouped, measured, micros, moment, number,
+    share, span,
 };
 pub use pieces::{
-    Tone, alert, badge, card, commands, copy, empty, facts, figure, job_href, job_link, lead,
-    pager, part, queue_href, queue_link, schedule_href, state, tabs,
+    Tone, alert, badge, card, commands, copy, empty, facts, figure, figure_with, job_href,
+    job_link, lead, pager, part, queue_href, queue_link, schedule_href, state, tabs,
 };
 pub use tables::{Column, Row, Table, cell_number};

@@ -104,6 +104,11 @@ pub fn micros(us: u64) -> String {
     }
 }
 
+/// As [`micros`], of what may not have been measured: that is no zero.
+pub fn measured(us: u64) -> String {
+    if us == 0 { "–".to_owned() } else { micros(us) }
+}
+
 /// How much of a whole, in per cent: `3 %`, `< 1 %`.
 pub fn share(part: u64, whole: u64) -> String {
     match part.saturating_mul(100).checked_div(whole) {
@@ -209,8 +214,9 @@ mod tests {
             (4_000_000, "4 s"),
         ];
         for (us, text) in all {
-            assert_eq!(micros(us), text);
+            assert_eq!([micros(us), measured(us)], [text, text]);
         }
+        assert_eq!(measured(0), "–", "nothing was measured");
     }
 
     #[test]

@@ -77,10 +77,23 @@ pub fn card(title: &str, note: Markup, body: Markup) -> Markup {
 
 /// A large number: its label, the number, a word below; a link if `href` is not empty.
 pub fn figure(label: &str, value: impl Render, note: &str, tone: Tone, href: &str) -> Markup {
+    figure_with(label, value, note, tone, href, html! {})
+}
+
+/// As [`figure`], with something more below, such as its line.
+pub fn figure_with(
+    label: &str,
+    value: impl Render,
+    note: &str,
+    tone: Tone,
+    href: &str,
+    more: Markup,
+) -> Markup {
     let inner = html! {
         span class="label" { (label) }
         strong { (value) }
         @if !note.is_empty() { span class="below" { (note) } }
+        (more)
     };
     html! {
         @if href.is_empty() { div class={ "figure " (tone.class()) } { (inner) } }
