@@ -223,7 +223,11 @@ impl From<Reply<'_>> for Said {
             Reply::Body(body) => Said::Body(keep(body)),
             Reply::Bodies(bodies) => Said::Bodies(names(bodies)),
             Reply::Places(places) => Said::Places(places.to_vec()),
-            Reply::Stats(stats) => Said::Stats(Box::new(stats.clone())),
+            // Which clients were served last only the node knows that served them, until it is started again.
+            Reply::Stats(stats) => {
+                let (last_reserve, last_ack) = (None, None);
+                Said::Stats(Box::new(StatsView { last_reserve, last_ack, ..stats.clone() }))
+            }
             Reply::GroupStats(view) => Said::GroupStats(Box::new(view.clone())),
             Reply::Groups(rows) => Said::Groups(rows.to_vec()),
             Reply::Errors(rows) => {

@@ -2,6 +2,7 @@
 
 mod actions;
 mod consumers;
+mod errors;
 mod groups;
 mod head;
 mod jobs;
@@ -28,8 +29,6 @@ const COUNT: usize = 50;
 const LISTED_MAX: usize = 1_000;
 /// Schedules on a page.
 const SCHEDULES: usize = 100;
-/// Dead letters looked at to group them by error.
-const SAMPLE: usize = 150;
 
 const TABS: [&str; 8] =
     ["ready", "delayed", "leased", "dead", "groups", "schedules", "settings", "consumers"];
@@ -79,7 +78,8 @@ fn ask(params: &Params) -> Vec<Command> {
         "ready" => peek("READY", about.page().count()),
         "delayed" => peek("DELAYED", about.page().count()),
         "leased" => peek("LEASED", about.page().count()),
-        "dead" => peek("DEAD", if about.is_grouped() { SAMPLE } else { about.page().count() }),
+        "dead" if about.is_grouped() => command!["DELAY.ERRORS", queue],
+        "dead" => peek("DEAD", about.page().count()),
         "groups" => groups::ask(&about),
         "schedules" => {
             let after = params.bytes("after").unwrap_or_default();
@@ -96,9 +96,8 @@ fn ask(params: &Params) -> Vec<Command> {
 fn more(params: &Params, replies: &[Value]) -> Vec<Command> {
     let about = About::of(params);
     let mut asked = timeline::ask(&about, &replies[0]);
-    if matches!(about.tab, "leased" | "dead") {
-        let listed = replies[2].items();
-        let shown = if about.is_grouped() { listed } else { about.page().shown(listed) };
+    if matches!(about.tab, "leased" | "dead") && !about.is_grouped() {
+        let shown = about.page().shown(replies[2].items());
         let ids = shown.iter().filter_map(|job| job.items().first()?.bytes());
         asked.extend(ids.map(|id| command!["DELAY.GET", about.queue, id]));
     }

@@ -97,7 +97,7 @@ pub struct May(BTreeSet<&'static str>);
 
 /// The actions that the console offers: each is tried with a queue named `q`, and known by its first word, or the first
 /// two if the first has subcommands.
-pub const OFFERED: [&[&str]; 35] = [
+pub const OFFERED: [&[&str]; 36] = [
     &["INFO"],
     &["DELAY.QUEUES"],
     &["DELAY.FIND", "id"],
@@ -113,6 +113,7 @@ pub const OFFERED: [&[&str]; 35] = [
     &["DELAY.NACK", "q", "id", "1", "BURY"],
     &["DELAY.DEL", "q", "id"],
     &["DELAY.REDRIVE", "q"],
+    &["DELAY.BULK", "q", "REDRIVE", "STATE", "dead"],
     &["DELAY.PURGE", "q"],
     &["DELAY.PAUSE", "q"],
     &["DELAY.RESUME", "q"],

@@ -35,6 +35,7 @@ pub fn plan(verb: &str, params: &Params) -> Made {
         "cancel" => cancel(params),
         "bury" => bury(params),
         "redrive" => redrive(params),
+        "redrive-error" => redrive_error(params),
         "remove" => remove(params),
         "purge" => purge(params),
         "pause" => pause(params),
@@ -180,6 +181,23 @@ fn bury(params: &Params) -> Made {
             _ => ActionResult::done("Buried: it is dead until it is redriven."),
         },
     )
+}
+
+/// All that are dead of an error.
+fn redrive_error(params: &Params) -> Made {
+    let error = field(params, "error")?;
+    let mut asked = command!["DELAY.BULK", queue(params)?, "REDRIVE", "ERROR", error];
+    if let Some(span) = params.bytes("over") {
+        asked.extend(command!["OVER", span]);
+    }
+    one(asked, |params, replies| match number(replies) {
+        0 => ActionResult::refused("No job is dead of it any longer, so nothing was changed."),
+        moved => {
+            let over = params.text("over").map_or(String::new(), |span| format!(" over {span}"));
+            let moved = counted(moved, "job was", "jobs were");
+            ActionResult::done(format!("{moved} redriven{over}."))
+        }
+    })
 }
 
 fn redrive(params: &Params) -> Made {
@@ -460,6 +478,11 @@ mod tests {
                 "redrive",
                 "queue=q&selected=a&selected=%25ff&when=5m",
                 "DELAY.REDRIVE q IDS 2 a \\xff IN 5m",
+            ),
+            (
+                "redrive-error",
+                "queue=q&error=a+%23&over=10m",
+                "DELAY.BULK q REDRIVE ERROR a # OVER 10m",
             ),
             ("redrive", "queue=q&count=5&keep=1", "DELAY.REDRIVE q COUNT 5 KEEP-ATTEMPTS"),
             ("purge", "queue=q&dead=1", "DELAY.PURGE q dead"),

@@ -1,13 +1,12 @@
 //! The jobs of a queue by state, and its schedules.
 
-use super::About;
+use super::{About, errors};
 use crate::console::pages::queues::teaching;
 use crate::console::view::chrome::PageFrame;
 use crate::console::view::parts::{self, Column, Confirm, Row, Table, offered};
 use crate::console::words::escape;
 use crate::console::words::value::Value;
 use maud::{Markup, html};
-use std::collections::BTreeMap;
 
 /// Letters of a body in a table.
 const EXCERPT: usize = 80;
@@ -112,17 +111,17 @@ pub fn dead(
     let all = stats.field("dead").number().unwrap_or(0);
     let dead: Vec<&Value> =
         jobs.iter().filter(|job| job.field("state").text() == Some("dead")).collect();
-    if dead.is_empty() {
+    if dead.is_empty() && !about.is_grouped() {
         return parts::empty("No job has died.", &[]);
     }
     let at = |by: &str| format!("{}&by={by}", about.href(frame.db, "dead"));
     let active = if about.is_grouped() { "by error" } else { "newest first" };
     html! {
         (parts::tabs("Order", active, &[("newest first", at("newest"), None), ("by error", at("error"), None)]))
-        @if about.is_grouped() { (groups(frame, about, &dead, all)) } @else {
+        @if about.is_grouped() { (errors::table(frame, about, listed)) } @else {
             (parts::part("jobs-part", html! { (newest(frame, about, &dead)) (pager(frame, about, listed, all)) }))
         }
-        (dead_actions(frame, about, all))
+        @if all > 0 { (dead_actions(frame, about, all)) }
     }
 }
 
@@ -181,54 +180,6 @@ fn error_of(job: &Value) -> &[u8] {
 fn error_cell(job: &Value) -> Markup {
     let error = error_of(job);
     html! { @if error.is_empty() { span class="faint" { "none given" } } @else { (escape::text(error)) } }
-}
-
-/// Equal errors together, over a sample that is named.
-fn groups(frame: &PageFrame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup {
-    let mut groups: BTreeMap<(&[u8], &str), u64> = BTreeMap::new();
-    for job in dead {
-        let reason = job.field("reason").text().unwrap_or("");
-        let error = job.field("error").bytes().unwrap_or_default();
-        *groups.entry((error, reason)).or_default() += 1;
-    }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let row = |((error, reason), count): &((&[u8], &str), u64)| {
-        // Just the jobs of the row: what is done with all that is found is done with no other.
-        let href = format!(
-            "/search?db={}&queue={}&state=dead&{}&reason={reason}",
-            frame.db,
-            escape::query(about.queue),
-            match error.is_empty() {
-                true => "untold=1".to_owned(),
-                false => format!("error={}", escape::query(error)),
-            }
-        );
-        let cells = vec![
-            html! { a href=(href) { @if error.is_empty() { "none given" } @else { (escape::shortened(&escape::text(error), ERROR_BYTES)) } } },
-            html! { (reason) },
-            parts::number(*count),
-        ];
-        Row { key: format!("{reason}-{}", escape::query(error)), select: None, cells }
-    };
-    let table = Table {
-        id: "errors",
-        caption: "Dead letters by their last error".to_owned(),
-        columns: vec![
-            Column::text("last error"),
-            Column::text("because of"),
-            Column::number("jobs"),
-        ],
-        rows: groups.iter().map(row).collect(),
-        form: "",
-        grow: false,
-    };
-    html! {
-        (table)
-        p class="note" {
-            "The newest " (parts::grouped(dead.len() as u64)) " of " (parts::grouped(all)) " were examined."
-        }
-    }
 }
 
 fn dead_actions(frame: &PageFrame, about: &About<'_>, all: u64) -> Markup {
