@@ -45,9 +45,10 @@ pub struct Errors {
     kinds: Vec<ErrorKind>,
     /// Those that are not listed.
     others: Failures,
-    /// Of memory, and of images.
+    /// Of memory, and of images; and the part of these of kinds that no client names, and of the others.
     bytes: u64,
     image_bytes: u64,
+    unnamed_image_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -124,6 +125,10 @@ impl ErrorKind {
     fn bytes(&self) -> u64 {
         KIND_BYTES + self.text.len() as u64
     }
+
+    fn is_unnamed(&self) -> bool {
+        UNNAMED.contains(&&*self.text)
+    }
 }
 
 fn hash_of(text: &[u8]) -> u32 {
@@ -141,17 +146,6 @@ impl Errors {
         size_of::<Errors>() as u64 + self.bytes
     }
 
-    /// Bytes of their images in a base.
-    pub fn image_bytes(&self) -> u64 {
-        self.image_bytes + self.others().map_or(0, |others| record::error_bytes(&others))
-    }
-
-    /// Bytes of the images of kinds that no client names, and of the others.
-    fn unnamed_image_bytes(&self) -> u64 {
-        let unnamed = UNNAMED.iter().filter_map(|text| Some(self.kinds[self.find(text)?].shown()));
-        unnamed.chain(self.others()).map(|error| record::error_bytes(&error)).sum()
-    }
-
     fn others(&self) -> Option<ErrorCount<'_>> {
         (self.others.count > 0).then(|| self.others.shown(None, None))
     }
@@ -165,11 +159,10 @@ impl Errors {
         let at = self.find(text).unwrap_or_else(|| self.make(text));
         let kind = &mut self.kinds[at];
         kind.failures.add(failures);
-        if let Some(sample) = sample {
-            self.image_bytes += u64::from(sample.len);
-            self.image_bytes -= u64::from(kind.sample.len);
-            kind.sample = sample;
-        }
+        let Some(sample) = sample else { return };
+        let (before, unnamed) = (std::mem::replace(&mut kind.sample, sample), kind.is_unnamed());
+        self.grow(u64::from(sample.len), unnamed);
+        self.shrink(u64::from(before.len), unnamed);
     }
 
     /// A kind of which nothing is counted, in the place of the rarest if there is no other.
@@ -177,7 +170,7 @@ impl Errors {
         let (hash, sample) = (hash_of(text), SampleId::NONE);
         let kind = ErrorKind { hash, sample, text: text.into(), failures: Failures::default() };
         self.bytes += kind.bytes();
-        self.image_bytes += record::error_bytes(&kind.shown());
+        self.grow(record::error_bytes(&kind.shown()), kind.is_unnamed());
         if self.kinds.len() < ERROR_KINDS_MAX {
             self.kinds.push(kind);
             return self.kinds.len() - 1;
@@ -187,9 +180,28 @@ impl Errors {
         let (at, _) = all.min_by_key(|(_, kind)| rareness(kind)).expect("there are some");
         let gone = std::mem::replace(&mut self.kinds[at], kind);
         self.bytes -= gone.bytes();
-        self.image_bytes -= record::error_bytes(&gone.shown());
-        self.others.add(gone.failures);
+        self.shrink(record::error_bytes(&gone.shown()), gone.is_unnamed());
+        self.add_to_others(gone.failures);
         at
+    }
+
+    fn add_to_others(&mut self, failures: Failures) {
+        let first = self.others.count == 0;
+        self.others.add(failures);
+        if first && let Some(others) = self.others() {
+            let bytes = record::error_bytes(&others);
+            self.grow(bytes, true);
+        }
+    }
+
+    fn grow(&mut self, image_bytes: u64, unnamed: bool) {
+        self.image_bytes += image_bytes;
+        self.unnamed_image_bytes += image_bytes * u64::from(unnamed);
+    }
+
+    fn shrink(&mut self, image_bytes: u64, unnamed: bool) {
+        self.image_bytes -= image_bytes;
+        self.unnamed_image_bytes -= image_bytes * u64::from(unnamed);
     }
 
     fn leave_dead(&mut self, text: &[u8]) {
@@ -221,7 +233,7 @@ fn kind_of_text(history: &History) -> ErrorKindText {
 impl Queue {
     /// By how much its errors can make its image larger, if no client names them.
     pub(super) fn coming_error_bytes(&self) -> u64 {
-        let there = self.errors.as_ref().map_or(0, |errors| errors.unnamed_image_bytes());
+        let there = self.errors.as_ref().map_or(0, |errors| errors.unnamed_image_bytes);
         ERRORS_COMING_BYTES - there
     }
 
@@ -301,7 +313,7 @@ impl Store {
         let failures = Failures { count, dead, first, last };
         self.change_errors(queue, |errors| match text {
             Some(text) => errors.count(text, sample.map(SampleId::of), failures),
-            None => errors.others = failures,
+            None => errors.add_to_others(failures),
         });
         true
     }
@@ -311,7 +323,7 @@ impl Store {
         let of = self.queue_mut(queue);
         let sizes = |queue: &Queue| {
             let errors = queue.errors.as_deref();
-            let own = errors.map_or((0, 0), |errors| (errors.bytes(), errors.image_bytes()));
+            let own = errors.map_or((0, 0), |errors| (errors.bytes(), errors.image_bytes));
             (own, queue.coming_error_bytes())
         };
         let ((bytes_before, image_before), coming_before) = sizes(of);
