@@ -92,6 +92,8 @@ const _: () = assert!(BUSY_PER_QUEUE > ROWS_MAX as usize);
 pub const PURGES_MAX: usize = 64;
 /// Dead jobs that REDRIVE moves in a turn, 0.5 µs each.
 pub const REDRIVEN_PER_TURN: u32 = 1_024;
+/// Jobs that BULK changes in a turn, 1 to 3 µs each: a due time of its own for each costs most.
+pub const BULK_PER_TURN: u32 = 512;
 /// Jobs at which PURGE and REDRIVE of a group, and BULK, look in a turn, 0.1 µs each.
 pub const LOOKED_FOR_GROUP_PER_TURN: usize = 4_096;
 /// Dead jobs that leave in a turn for a lower `dead-max`, 0.5 µs each.

@@ -56,6 +56,16 @@ fn each_job_is_moved_by_as_much_as_was_asked() {
 }
 
 #[test]
+fn a_shift_ends_at_the_longest_delay() {
+    let mut bench = filled(3);
+    bench.engine.settings_mut().delay_ms_max = 20_000;
+    assert_eq!(say(&mut bench, "DELAY.BULK q RESCHEDULE STATE delayed BY 15s"), "3");
+    for id in ["a0", "a1", "a2"] {
+        assert_eq!(due_ms(&say(&mut bench, &format!("DELAY.GET q {id}"))), 20_000, "{id}");
+    }
+}
+
+#[test]
 fn times_are_spread_evenly() {
     let mut bench = filled(10);
     assert_eq!(say(&mut bench, "DELAY.BULK q RESCHEDULE MATCH b* IN 1m OVER 10s LIMIT 8"), "8");

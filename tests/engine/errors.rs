@@ -181,6 +181,26 @@ fn the_jobs_of_an_error_are_found() {
     assert_eq!(found("no route to 10.0.0.77"), (1, String::new()));
 }
 
+/// Of jobs that wait for their next attempt, too.
+#[test]
+fn jobs_that_are_not_dead_are_found_by_what_they_failed_with() {
+    let mut bench = Bench::new();
+    for (id, text) in [("a", ""), ("b", "boom 7"), ("t", "")] {
+        say(&mut bench, &format!("DELAY.ADD q 0 body ID {id}"));
+        assert_eq!(reserved(&mut bench, 1), id);
+        if id != "t" {
+            fail(&mut bench, id, text, |_| ());
+        }
+    }
+    bench.at(100);
+    for (error, id) in [("no error text", "a"), ("boom #", "b"), ("lease timed out", "t")] {
+        let mut scan = command("DELAY.SCAN q 0 COUNT 100");
+        let Request::Scan(of) = &mut scan else { unreachable!() };
+        of.filter.error = Some(error.as_bytes());
+        assert_eq!(asked(&mut bench, scan), id, "{error}");
+    }
+}
+
 /// Texts that are all different push each other out, and nothing else.
 #[test]
 fn a_flood_of_texts_stays_small_and_hides_nothing() {

@@ -81,14 +81,15 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ])
         .flags(&[Flag::Write])
         .keys(KEY)
-        .access(Access::Delete)
+        .access(Access::Update)
         .reply("Integer: how many jobs it was done to, or with DRYRUN would have been.")
         .notes("At least one of STATE, MATCH, DUE, CONTAINS, ERROR, GROUP and REASON is needed: to remove all, use \
                 `DELAY.PURGE`. It is atomic for each job, not for all of them, in no particular order, and not allowed in a \
                 transaction. CANCEL removes what was there when it came. REDRIVE and RESCHEDULE take jobs that have not \
-                changed since, so that none is moved twice. If the connection closes or the server ends, what was done \
-                stays done and the rest is left; if the journal runs out of space, the reply is the number done so far. To \
-                run a shift that was broken off again, give DUE so that it leaves out what was moved already.")
+                changed since, so that none is moved twice; BY and OVER end at `max-delay` from now. `CLIENT KILL` stops it, \
+                and so does the end of the server: what was done stays done, and the rest is left. That a client has gone \
+                by itself may be noticed only with the reply. If the journal runs out of space, or the queue is renamed or \
+                removed, the reply is the number done so far. To run a shift that was broken off again, give DUE so that it leaves out what was moved already.")
         .example(&[
             ("DELAY.ADD mail 30m x ID order:7", "\"order:7\""),
             ("DELAY.BULK mail RESCHEDULE MATCH order:* BY +1h DRYRUN", "(integer) 1"),

@@ -129,13 +129,14 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .arguments(&[QUEUE])
         .flags(&[Flag::ReadOnly])
         .keys(KEY)
-        .access(Access::Look)
+        .access(Access::Read)
         .reply("Array, what most jobs are dead of first, each a map: error, count (deliveries that failed so), dead (jobs \
                 that are dead because of it), first and last (unix ms), sample (the id of the job that failed so last; nil \
                 if it has more than 48 bytes).")
         .notes("Texts of `NACK ... ERROR` that differ only in numbers, ids, addresses and quoted words count as one, with \
                 `#` for what differs. What ended without a text counts as `lease timed out`, `connection closed` or `no \
-                error text`. A queue lists 64 errors; beyond these the rarest gives way, and the last element, whose error \
+                error text`; a job that its worker gives back UNCOUNTED without a text has not failed. An error is shown up to \
+                128 bytes. A queue lists 64 errors; beyond these the rarest gives way, and the last element, whose error \
                 is nil, has the sum of all that are not listed. `DELAY.SCAN queue 0 ERROR <error>` finds the jobs. The \
                 counts survive restarts and changes of the leader; they go when the queue is deleted or forgotten.")
         .example(&[

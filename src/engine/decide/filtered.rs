@@ -21,7 +21,7 @@ use crate::engine::store::jobs::{History, JobIndex};
 use crate::error::Error;
 use crate::glob;
 use crate::ids::QueueNo;
-use crate::limits::{self, LOOKED_FOR_GROUP_PER_TURN, REDRIVEN_PER_TURN};
+use crate::limits::{self, BULK_PER_TURN, LOOKED_FOR_GROUP_PER_TURN};
 use crate::time::Millis;
 
 /// Jobs that are collected before something is done to them.
@@ -81,8 +81,7 @@ fn is_marked(
 /// Whether a job's text is this, or of this kind.
 fn has_error(store: &Store, index: JobIndex, error: &[u8], steps: &mut u64) -> bool {
     *steps += limits::SEARCHED_JOB_STEPS;
-    error == error_of(store, index)
-        || !error.is_empty() && store.error_kind(index).is_some_and(|kind| *kind == *error)
+    error == error_of(store, index) || !error.is_empty() && store.counts_under(index, error)
 }
 
 /// The text of the last `NACK ... ERROR`; empty without one.
@@ -202,7 +201,7 @@ impl Step<'_, '_> {
                 (progress.counted, progress.place) = (Some(progress.found), 0);
             }
             let is_tired = looked >= LOOKED_FOR_GROUP_PER_TURN
-                || acted >= REDRIVEN_PER_TURN
+                || acted >= BULK_PER_TURN
                 || steps >= limits::PATTERN_STEPS_PER_TURN;
             if is_tired {
                 return true;
@@ -232,8 +231,10 @@ impl Step<'_, '_> {
             BulkAct::Redrive { .. } | BulkAct::Reschedule(NewDue::At(_)) => progress.due,
         };
         let wait_ms = progress.wait_ms(of.over_ms);
-        // As everywhere, what is past is now.
-        let due = first.plus(wait_ms).max(self.now.floor());
+        // As everywhere, what is past is now, and nothing is put off beyond max-delay: a shift ends there.
+        let latest = self.now.ceil().plus(self.live.settings.delay_ms_max);
+        let latest = latest.max(self.store.due(index));
+        let due = first.plus(wait_ms).min(latest).max(self.now.floor());
         let ready = self.ready_at_once(queue, due);
         let left = ready && self.store.queue(queue).due_enters() == Side::Left;
         let (id, absolute) = (&*id, of.act.is_absolute());

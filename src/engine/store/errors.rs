@@ -9,7 +9,7 @@
 //! given way meanwhile, and even come back since, the job may be counted under the others when it leaves; the sum over all
 //! stays right.
 
-use crate::engine::model::errors::{self, CONNECTION_LOST, ErrorCount, NO_TEXT, TIMED_OUT};
+use crate::engine::model::errors::{CONNECTION_LOST, ErrorCount, NO_TEXT, TIMED_OUT};
 use crate::engine::model::errors::{ErrorKindText, kind_of};
 use crate::engine::model::reply::Reason;
 use crate::engine::store::Store;
@@ -244,12 +244,16 @@ impl Queue {
 }
 
 impl Store {
-    /// The kind of a job's error: of what it died, or of its last NACK. None if it has not failed.
-    pub fn error_kind(&self, index: JobIndex) -> Option<ErrorKindText> {
-        let history = self.jobs.history(index)?;
+    /// Whether a failure of the job counts under this kind: the one that it died of; of a job that is not dead any.
+    pub fn counts_under(&self, index: JobIndex, kind: &[u8]) -> bool {
+        let Some(history) = self.jobs.history(index) else { return false };
         match history.death() {
-            Some((reason, _)) => Some(kind_of_death(reason, history)),
-            None => history.error.as_deref().map(errors::kind_of),
+            Some((reason, _)) => *kind_of_death(reason, history) == *kind,
+            None => {
+                history.timeouts > 0 && kind == TIMED_OUT
+                    || history.lost > 0 && kind == CONNECTION_LOST
+                    || history.nacks > 0 && *kind_of_text(history) == *kind
+            }
         }
     }
 
