@@ -9,15 +9,11 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 
 use crate::engine::bench::*;
+use crate::engine::errors::say;
 use crate::engine::group_rates::command;
-use crate::engine::groups::asked;
 use crate::support::seeds::for_each_seed;
 
 const HOUR_MS: u64 = 3_600_000;
-
-fn say(bench: &mut Bench, line: &str) -> String {
-    asked(bench, command(line.to_owned().leak()))
-}
 
 /// Jobs by id: state and due time.
 fn jobs(bench: &mut Bench, ids: impl Iterator<Item = String>) -> BTreeMap<String, String> {

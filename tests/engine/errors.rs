@@ -9,10 +9,11 @@ use rand::{Rng, SeedableRng};
 
 use crate::engine::bench::*;
 use crate::engine::group_rates::command;
-use crate::engine::groups::{asked, reserved};
+use crate::engine::groups::{asked, reserved, said};
 use crate::support::seeds::for_each_seed;
 
-fn say(bench: &mut Bench, line: &str) -> String {
+/// As client 1: what is answered.
+pub fn say(bench: &mut Bench, line: &str) -> String {
     asked(bench, command(line.to_owned().leak()))
 }
 
@@ -26,20 +27,13 @@ fn taken(bench: &mut Bench, id: &str) {
     assert_eq!(reserved(bench, 1), id);
 }
 
-fn fail(bench: &mut Bench, id: &str, text: &str, change: impl FnOnce(&mut Nack<'_>)) {
-    let (of, token) = (queue("q"), bench.token(id));
-    let mut nack = Nack {
-        queue: of,
-        id: id.as_bytes(),
-        token,
-        when: None,
-        bury: false,
-        uncounted: false,
-        priority: None,
-        error: (!text.is_empty()).then_some(text.as_bytes()),
-    };
-    change(&mut nack);
-    assert_eq!(asked(bench, Request::Nack(nack)), "1");
+fn fail(bench: &mut Bench, id: &str, text: &str, change: impl FnOnce(&mut Nack<'static>)) {
+    let text: &'static str = text.to_owned().leak();
+    bench.nack(1, id.to_owned().leak(), |nack| {
+        nack.error = (!text.is_empty()).then_some(text.as_bytes());
+        change(nack);
+    });
+    assert_eq!(said(bench), "1");
 }
 
 /// A job is taken and dies of this.

@@ -89,7 +89,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 changed since, so that none is moved twice; BY and OVER end at `max-delay` from now. `CLIENT KILL` stops it, \
                 and so does the end of the server: what was done stays done, and the rest is left. That a client has gone \
                 by itself may be noticed only with the reply. If the journal runs out of space, or the queue is renamed or \
-                removed, the reply is the number done so far. To run a shift that was broken off again, give DUE so that it leaves out what was moved already.")
+                removed, the reply is the number done so far. To run a shift again that was broken off, give DUE so that it \
+                leaves out what was moved already.")
         .example(&[
             ("DELAY.ADD mail 30m x ID order:7", "\"order:7\""),
             ("DELAY.BULK mail RESCHEDULE MATCH order:* BY +1h DRYRUN", "(integer) 1"),

@@ -51,7 +51,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
         p class="lead" { "in " (parts::queue_link(frame.db, job.queue)) }
         @match job.got {
             Value::Error(_) => p class="refused" role="alert" { (job.got.error().unwrap_or_default()) },
-            // Of an open page what can no longer be done goes; the body stays, to be read.
+            // On an open page the buttons that no longer apply go; the body stays so that it can be read.
             Value::Null => {
                 (parts::part("job", gone(frame, &job)))
                 (parts::part("acts", html! {}))

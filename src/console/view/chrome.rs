@@ -32,7 +32,7 @@ pub struct PageFrame {
     pub db: u8,
     /// The last ten minutes, one a second, oldest first.
     pub samples: Vec<Sample>,
-    /// Of the queue that is looked at, for a minute at most, oldest first.
+    /// Samples of the queue shown, oldest first, one minute at most.
     pub queue_samples: Vec<QueueSample>,
 }
 

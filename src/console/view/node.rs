@@ -114,7 +114,7 @@ pub mod tests {
         ServerState { info: info.collect() }
     }
 
-    /// Of n2, which follows n1.
+    /// The state of n2, a follower of n1.
     pub const FOLLOWER: [(&str, &str); 6] = [
         ("raft_name", "n2"),
         ("raft_leads", "0"),

@@ -7,7 +7,7 @@
 use crate::engine::journal_room::SIZES;
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{JobState, Purge, QueueName, Redrive, Side, When, Which};
+use crate::engine::model::request::{JobState, Purge, QueueName, Redrive, When, Which};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::slice::{GroupPurge, Redriven, Unfinished};
 use crate::engine::step::{Live, Step};
@@ -140,18 +140,17 @@ impl Step<'_, '_> {
         at: Located,
         due: Millis,
     ) {
-        let (ready, keep) = (self.ready_at_once(queue, due), redrive.keep_attempts);
-        // It may have been computed turns ago. In a wheel a past time counts as that of the cursor,
-        // which moves without facts: after a replay the order could differ.
-        let due = if ready { due } else { due.max(self.now.floor()) };
-        let absolute = matches!(redrive.when, When::At(_));
-        let left = ready && self.store.queue(queue).due_enters() == Side::Left;
-        let fact = Fact::Redriven { queue, id, absolute, ready, left, keep_attempts: keep, due };
-        self.commit(&fact, at);
-        if let Some(index) = at.index.filter(|_| ready) {
-            let place = self.store.jobs().get(index).order;
-            self.touch(queue, Some(place));
-        }
+        let (keep_attempts, absolute) =
+            (redrive.keep_attempts, matches!(redrive.when, When::At(_)));
+        self.give_due(queue, at, due, |ready, left, due| Fact::Redriven {
+            queue,
+            id,
+            absolute,
+            ready,
+            left,
+            keep_attempts,
+            due,
+        });
     }
 }
 

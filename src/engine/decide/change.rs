@@ -8,6 +8,7 @@ use crate::engine::step::Step;
 use crate::engine::store::Located;
 use crate::engine::store::jobs::JobStage;
 use crate::ids::QueueNo;
+use crate::time::Millis;
 
 impl Step<'_, '_> {
     pub fn delete(&mut self, name: QueueName<'_>, ids: &[&[u8]]) -> Outcome {
@@ -81,13 +82,36 @@ impl Step<'_, '_> {
         if !moves {
             return self.reply(Reply::Integer(0));
         }
-        let (ready, absolute) = (self.ready_at_once(queue, due), matches!(when, When::At(_)));
+        let absolute = matches!(when, When::At(_));
+        self.give_due(queue, at, due, |ready, left, due| Fact::Rescheduled {
+            queue,
+            id,
+            absolute,
+            ready,
+            left,
+            due,
+        });
+        self.reply(Reply::Integer(1))
+    }
+
+    /// Gives a job another due time, by the fact that is made of whether it is ready at once, whether at the head, and
+    /// when it is due.
+    pub(super) fn give_due<'f>(
+        &mut self,
+        queue: QueueNo,
+        at: Located,
+        due: Millis,
+        fact: impl FnOnce(bool, bool, Millis) -> Fact<'f>,
+    ) {
+        let ready = self.ready_at_once(queue, due);
+        // It may have been computed turns ago. In a wheel a past time counts as that of the cursor,
+        // which moves without facts: after a replay the order could differ.
+        let due = if ready { due } else { due.max(self.now.floor()) };
         let left = ready && self.store.queue(queue).due_enters() == Side::Left;
-        self.commit(&Fact::Rescheduled { queue, id, absolute, ready, left, due }, at);
-        if ready {
+        self.commit(&fact(ready, left, due), at);
+        if let Some(index) = at.index.filter(|_| ready) {
             let place = self.store.jobs().get(index).order;
             self.touch(queue, Some(place));
         }
-        self.reply(Reply::Integer(1))
     }
 }

@@ -12,7 +12,7 @@ use crate::engine::journal_room::SIZES;
 use crate::engine::model::bulk::{Bulk, BulkAct, Filter, NewDue};
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{JobState, Side, When};
+use crate::engine::model::request::{JobState, When};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::slice::{BulkProgress, Unfinished};
@@ -159,8 +159,8 @@ impl Step<'_, '_> {
     fn bulk_slice(&mut self, of: &Bulk<'_>, progress: &mut BulkProgress) -> bool {
         let (queue, mut looked, mut acted, mut steps) = (progress.queue, 0, 0, 0);
         let limit = of.limit.unwrap_or(u64::MAX);
+        let Some(sieve) = Sieve::new(self.store, queue, &of.filter) else { return false };
         loop {
-            let Some(sieve) = Sieve::new(self.store, queue, &of.filter) else { return false };
             let counts = progress.counted.is_none();
             let left = if counts { limit - progress.found } else { limit - progress.done };
             let mut found = SmallVec::<[JobIndex; AT_ONCE]>::new();
@@ -235,20 +235,13 @@ impl Step<'_, '_> {
         let latest = self.now.ceil().plus(self.live.settings.delay_ms_max);
         let latest = latest.max(self.store.due(index));
         let due = first.plus(wait_ms).min(latest).max(self.now.floor());
-        let ready = self.ready_at_once(queue, due);
-        let left = ready && self.store.queue(queue).due_enters() == Side::Left;
         let (id, absolute) = (&*id, of.act.is_absolute());
-        let fact = match of.act {
+        self.give_due(queue, at, due, |ready, left, due| match of.act {
             BulkAct::Redrive { keep_attempts, .. } => {
                 Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due }
             }
             _ => Fact::Rescheduled { queue, id, absolute, ready, left, due },
-        };
-        self.commit(&fact, at);
-        if ready {
-            let place = self.store.jobs().get(index).order;
-            self.touch(queue, Some(place));
-        }
+        });
     }
 }
 

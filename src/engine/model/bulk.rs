@@ -6,19 +6,19 @@ use crate::engine::model::request::{JobState, QueueName, When};
 /// What jobs must be like; by default any fits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Filter<'a> {
-    /// In this state.
+    /// The job is in this state.
     pub state: Option<JobState>,
     /// The id matches this glob.
     pub pattern: Option<&'a [u8]>,
-    /// Due from the one ms on and before the other, unix ms.
+    /// It is due from the first ms on and before the second, unix ms.
     pub due: Option<(u64, u64)>,
-    /// With these bytes in id, body or error.
+    /// Its id, body or error has these bytes.
     pub contains: Option<&'a [u8]>,
     /// The error is this text or of this kind; empty for those without one.
     pub error: Option<&'a [u8]>,
-    /// Dead for this reason.
+    /// It died for this reason.
     pub reason: Option<Reason>,
-    /// Of this group.
+    /// It belongs to this group.
     pub group: Option<&'a [u8]>,
 }
 
@@ -27,9 +27,9 @@ pub struct Filter<'a> {
 pub struct Bulk<'a> {
     /// Whose jobs.
     pub queue: QueueName<'a>,
-    /// Which of them.
+    /// The jobs to act on.
     pub filter: Filter<'a>,
-    /// What is done to each.
+    /// The action on each job.
     pub act: BulkAct,
     /// At most so many jobs.
     pub limit: Option<u64>,
@@ -39,7 +39,7 @@ pub struct Bulk<'a> {
     pub over_ms: u64,
 }
 
-/// What is done to each job.
+/// An action on a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BulkAct {
     /// It is removed.

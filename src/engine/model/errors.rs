@@ -17,7 +17,7 @@ pub const CONNECTION_LOST: &[u8] = b"connection closed";
 pub type ErrorKindText = SmallVec<[u8; ERROR_KIND_BYTES_MAX]>;
 
 /// How often deliveries failed with texts of a kind.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ErrorCount<'a> {
     /// None for all those that are not listed.
     pub text: Option<&'a [u8]>,

@@ -53,13 +53,7 @@ impl Store {
         let set = queue.groups.iter().flat_map(|groups| groups.set());
         let digest = set.fold(digest, |digest, group| hashed((digest, group)));
         // Sums, as the kinds have no order.
-        let digest = match queue
-            .error_counts()
-            .map(|error| {
-                hashed((error.text, error.count, error.dead, error.first, error.last, error.sample))
-            })
-            .fold(0, u64::wrapping_add)
-        {
+        let digest = match queue.error_counts().map(hashed).fold(0, u64::wrapping_add) {
             0 => digest,
             errors => hashed((digest, errors)),
         };

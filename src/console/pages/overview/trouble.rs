@@ -60,7 +60,7 @@ pub struct Troubles {
 }
 
 impl Trouble {
-    /// Of the server, at one of its cards or pages.
+    /// A trouble of the server, with a link to one of its cards or pages.
     pub fn at(tone: Tone, href: &str, word: &'static str, text: String) -> Trouble {
         let place = Place { href: href.to_owned(), word };
         Trouble { tone, text, for_ms: None, count: None, place }

@@ -48,6 +48,11 @@ pub fn waiting(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Val
     }
 }
 
+/// The jobs that are still in a state after the list was made.
+fn in_state<'v>(jobs: &'v [Value], state: &str) -> Vec<&'v Value> {
+    jobs.iter().filter(|job| job.field("state").text() == Some(state)).collect()
+}
+
 /// Jobs with a worker: for how long, until when, which attempt.
 pub fn leased(
     frame: &PageFrame,
@@ -56,8 +61,7 @@ pub fn leased(
     listed: &Value,
     jobs: &[Value],
 ) -> Markup {
-    let held: Vec<&Value> =
-        jobs.iter().filter(|job| job.field("state").text() == Some("leased")).collect();
+    let held = in_state(jobs, "leased");
     if held.is_empty() {
         return parts::empty(
             "No worker has a job.",
@@ -109,8 +113,7 @@ pub fn dead(
     jobs: &[Value],
 ) -> Markup {
     let all = stats.field("dead").number().unwrap_or(0);
-    let dead: Vec<&Value> =
-        jobs.iter().filter(|job| job.field("state").text() == Some("dead")).collect();
+    let dead = in_state(jobs, "dead");
     if dead.is_empty() && !about.is_grouped() {
         return parts::empty("No job has died.", &[]);
     }
