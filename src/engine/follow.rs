@@ -6,6 +6,7 @@
 //!                     the leader is about to tell, or this engine leads by then
 //! idle queues         entries of those that were forgotten or removed go
 //! memory              purged jobs and removed queues are freed, the others moved closer together
+//! minutes             the busiest queues are found
 //! ```
 //!
 //! None of it changes what is durable, and none of it goes beyond the instant of the last fact: a wheel that was
@@ -45,7 +46,9 @@ pub fn follow(store: &mut Store, live: &mut Live, now: Micros, budget: u32) -> b
         let mut share = steps.min(limits::TIDYING_STEPS_PER_TURN);
         store.tidy(Some(now.floor()), &mut share, true)
     };
-    !(passed && dropped && tidy)
+    store.keep_minutes(live.settings.history_queues_max);
+    let ranked = store.rank_queues(&mut steps);
+    !(passed && dropped && tidy && ranked)
 }
 
 fn pass_queues(store: &mut Store, live: &mut Live, at: Millis, steps: &mut u32) -> bool {

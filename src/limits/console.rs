@@ -36,8 +36,6 @@ pub const CONSOLE_TRIED_MAX: usize = 4_096;
 pub const CONSOLE_PIPELINE_MAX: usize = 200;
 /// Ids that can be selected for one action.
 pub const CONSOLE_SELECTED_MAX: usize = 1_000;
-/// Samples kept for the lines of the last ten minutes, one a second: 600 × 80 bytes.
-pub const CONSOLE_SAMPLES: usize = 600;
 /// Bytes of a body that are shown as JSON or text; more is cut, and there to be downloaded.
 pub const CONSOLE_TEXT_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a body that are shown as hex.

@@ -57,3 +57,10 @@ pub const LOG_CACHE_SHARE: u64 = 16;
 pub const UNUSED_POLICIES_MAX: usize = 1_024;
 /// Seconds in which running leases began that are counted apart: a day, 345 KB if a lease runs for that long.
 pub const LEASE_AGES_MAX: usize = 86_400;
+
+/// The largest part of `maxmemory` that the minutes of queues may take, beside it: they are a comfort.
+pub const HISTORY_MEMORY_SHARE: u64 = 32;
+/// Bytes that the minutes of a queue take at the most: 1,441 of 48, and a histogram.
+pub const HISTORY_QUEUE_BYTES: u64 = 69 << 10;
+/// Minutes in an image of a base: the image of an hour has 3 KB.
+pub const MINUTES_PER_IMAGE: usize = 60;

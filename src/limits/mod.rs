@@ -39,6 +39,12 @@ pub const ERROR_KIND_BYTES_MAX: usize = 128;
 /// See [`ERROR_KINDS_MAX`].
 pub const ERROR_SAMPLE_BYTES_MAX: usize = 48;
 
+/// How far back DELAY.HISTORY reaches, minutes.
+pub const DAY_MINUTES: u32 = 1_440;
+/// Queues whose minutes are kept, at most: a day of them takes 14 MB. Fewer with a small `maxmemory`: see
+/// [`HISTORY_MEMORY_SHARE`].
+pub const HISTORY_QUEUES_MAX: u32 = 200;
+
 /// Most pairs of META, the longest name of one, and the most bytes of all names and values: what HTTP servers take of
 /// headers. A job's META is copied with its body, and never looked into.
 pub const META_PAIRS_MAX: usize = 64;

@@ -11,7 +11,8 @@ use crate::engine::{Engine, Facts, Settings, Turn};
 use crate::journal::Disk;
 use crate::journal::recovery::Recovered;
 use crate::limits::{
-    LOG_BYTES_MAX, LOG_BYTES_MIN, LOG_SHARE, REPLICA_PRIORITY_DEFAULT, REQUEST_BYTES_BESIDE,
+    HISTORY_MEMORY_SHARE, HISTORY_QUEUE_BYTES, HISTORY_QUEUES_MAX, LOG_BYTES_MAX, LOG_BYTES_MIN,
+    LOG_SHARE, REPLICA_PRIORITY_DEFAULT, REQUEST_BYTES_BESIDE,
 };
 use crate::observe::Counters;
 use crate::observe::cluster::ClusterView;
@@ -233,6 +234,7 @@ impl Core {
         settings.lease_ms_max = new.lease_ms_max;
         settings.memory_bytes_max = new.memory_bytes_max;
         settings.stats_retention_ms = new.stats_retention_ms;
+        settings.history_queues_max = new.history_queues_max;
         if let Some(running) = self.durability.running_mut() {
             running.reconfigure(config);
         }
@@ -459,7 +461,17 @@ fn settings(config: &Config, now: Micros) -> Settings {
         lease_ms_max: config.number(Name::MaxLease),
         memory_bytes_max: config.number(Name::MaxMemory),
         stats_retention_ms: config.number(Name::StatsRetention),
+        history_queues_max: history_queues_max(config.size(Name::MaxMemory) as u64),
         ..Settings::default()
+    }
+}
+
+/// With a small `maxmemory`, 0 for none, fewer queues.
+fn history_queues_max(memory_max: u64) -> u32 {
+    let fitting = memory_max / HISTORY_MEMORY_SHARE / HISTORY_QUEUE_BYTES;
+    match memory_max {
+        0 => HISTORY_QUEUES_MAX,
+        _ => fitting.clamp(1, HISTORY_QUEUES_MAX.into()) as u32,
     }
 }
 

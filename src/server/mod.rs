@@ -289,17 +289,15 @@ impl Server {
             beside.http = Some(http::start(self.http, Arc::clone(status))?);
         }
         let mut pairs = None;
-        if let Some(status) = status.as_ref().filter(|_| !self.console.is_empty()) {
+        if !self.console.is_empty() {
             let made = Arc::new(Pairs::new(Arc::clone(&notifier)));
             let tls = core.users.console_tls.as_ref().map(Sender::subscribe);
-            let status = Arc::clone(status);
             let config = &core.options.config;
             beside.console = Some(observe::console::start(
                 config,
                 self.console,
                 tls,
                 Arc::clone(&made),
-                status,
                 redis_cli,
                 self.console_link.as_ref().map(|link| link.token.clone()),
             )?);

@@ -81,7 +81,7 @@ enum Part {
 use Part::{Main, Nothing, Only};
 
 /// What is looked at. `NAME`, `SCHEDULE` and `WORD` in an address stand for hostile bytes.
-const ADDRESSES: [(Case, &str, Part); 133] = [
+const ADDRESSES: [(Case, &str, Part); 139] = [
     (Empty, "/", Main),
     (Empty, "/queues", Main),
     (Empty, "/queue?name=none", Main),
@@ -89,6 +89,7 @@ const ADDRESSES: [(Case, &str, Part); 133] = [
     (Empty, "/schedules", Main),
     (Empty, "/schedule?queue=poll&id=x", Main),
     (Empty, "/busy", Main),
+    (Empty, "/history", Main),
     (Empty, "/clients", Main),
     (Empty, "/server", Only("commands")),
     (Empty, "/wall", Main),
@@ -133,6 +134,8 @@ const ADDRESSES: [(Case, &str, Part); 133] = [
     (Usual, "/schedule?queue=reports&id=daily", Only("schedule")),
     (Usual, "/schedule?queue=reports&id=daily&preview=1&every=7m", Nothing),
     (Usual, "/busy", Main),
+    (Usual, "/history?last=6h", Main),
+    (Usual, "/history?name=emails", Nothing),
     (Usual, "/clients", Main),
     (Usual, "/server", Main),
     (Usual, "/wall", Main),
@@ -163,6 +166,7 @@ const ADDRESSES: [(Case, &str, Part); 133] = [
     (Much, "/schedule?queue=queue-000&id=every-0", Nothing),
     (Much, "/busy", Only("pager")),
     (Much, "/busy?end=1893456060000&queue=many&id=job-0049", Only("pager")),
+    (Much, "/history", Nothing),
     (Much, "/clients", Only("clients-part")),
     (Much, "/server", Nothing),
     (Much, "/wall", Only("trouble")),
@@ -192,6 +196,7 @@ const ADDRESSES: [(Case, &str, Part); 133] = [
     (Hostile, "/schedule?queue=NAME&id=SCHEDULE&preview=1&every=WORD&body=WORD", Nothing),
     (Hostile, "/busy", Only("leases-part")),
     (Hostile, "/busy?end=1&queue=NAME&id=WORD", Nothing),
+    (Hostile, "/history?name=NAME", Only("lead")),
     (Hostile, "/clients", Only("clients-part")),
     (Hostile, "/server", Only("slow-part")),
     (Hostile, "/server", Only("denied-part")),
@@ -207,6 +212,7 @@ const ADDRESSES: [(Case, &str, Part); 133] = [
     (Forbidden, "/schedules", Main),
     (Forbidden, "/schedule?queue=poll&id=bank", Main),
     (Forbidden, "/busy", Main),
+    (Forbidden, "/history", Main),
     (Forbidden, "/clients", Main),
     (Forbidden, "/server", Main),
     (Forbidden, "/wall", Main),

@@ -6,7 +6,6 @@ use delayd::cluster::raft::member::Role;
 use delayd::config::Config;
 use delayd::console::pages::forecast;
 use delayd::console::site::client::encode;
-use delayd::console::view::chrome::Sample;
 use delayd::console::view::chrome::{ActionResult, May, PageFrame, ServerState};
 use delayd::console::words::escape;
 use delayd::console::words::reply::{self, ReplyScan};
@@ -269,19 +268,11 @@ impl World {
     }
 
     fn frame(&self) -> PageFrame {
-        let sample = |n: u64| Sample {
-            delayed: 10_000 - n,
-            ready: n * n,
-            added: 1_204 * n,
-            delivered: 1_200 * n,
-            ..Sample::default()
-        };
         PageFrame {
             now_ms: self.now_ms(),
             here: "/here?db=0".to_owned(),
             token: "TOKEN".to_owned(),
             redis_cli: "redis-cli -p 9248".to_owned(),
-            samples: (0..30).map(sample).collect(),
             ..PageFrame::default()
         }
     }

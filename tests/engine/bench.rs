@@ -8,6 +8,7 @@ use delayd::engine::model::across::{FoundJob, QueueRow};
 use delayd::engine::model::errors::ErrorCount;
 use delayd::engine::model::group::GroupRow;
 use delayd::engine::model::holder::{Holder, LeaseView};
+use delayd::engine::model::minutes::Span;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::Purge;
@@ -48,6 +49,7 @@ struct Log {
     rows: Vec<QueueRow>,
     cursor: u64,
     opens: Option<Millis>,
+    spans: Vec<Span>,
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -166,6 +168,10 @@ impl Outbox for Log {
                     format!("{} {} {due}", text(&job.queue), word(job.state))
                 };
                 jobs.iter().map(line).collect::<Vec<_>>().join(", ")
+            }
+            Reply::Minutes(spans) => {
+                self.spans = spans.to_vec();
+                "minutes".into()
             }
             Reply::Leases(leases) => leases.iter().map(lease).collect::<Vec<_>>().join(", "),
             Reply::ScheduleSet(change, next) => format!("{} {}", change.word(), since(next)),
@@ -320,6 +326,11 @@ impl Bench {
     /// What the last QUEUES answered.
     pub fn rows(&mut self) -> Vec<QueueRow> {
         std::mem::take(&mut self.log.rows)
+    }
+
+    /// What the last HISTORY answered.
+    pub fn spans(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.log.spans)
     }
 
     /// When the group that was asked for last opens, ms since [`BEGIN_MS`].

@@ -17,6 +17,7 @@ mod latest;
 mod limits;
 mod lists;
 mod meta;
+mod minutes;
 mod policies;
 mod purge;
 mod redrive;

@@ -195,8 +195,10 @@ impl Trio {
     }
 
     /// Until these three have a vote and are there, and nobody learns. Of a node that lost its disk not the one it was: for a
-    /// moment it seems to be there.
+    /// moment it seems to be there. And until each has what the leader has now: one that is still behind is as good as away, should another one fall
+    /// sick.
     pub fn wait_for_voters(&self) {
+        let mut begun = None;
         wait_until("all three vote", || {
             // One that has just found out that it does not lead any more closes its connections.
             let id = |node: usize| {
@@ -208,17 +210,26 @@ impl Trio {
             else {
                 return None;
             };
+            let field = |row: &Reply, name: &str| {
+                let mut fields = row.array().expect("a row").chunks(2);
+                fields.find_map(|pair| (pair[0].text() == name).then(|| pair[1].clone()))
+            };
             let votes = |row: &Reply| {
-                let fields: Vec<_> = row.array().expect("a row").chunks(2).collect();
                 let is = |name: &str, words: &[&str]| {
-                    fields
-                        .iter()
-                        .any(|pair| pair[0].text() == name && words.contains(&pair[1].text()))
+                    field(row, name).is_some_and(|value| words.contains(&value.text()))
                 };
                 let is_one = ids.iter().any(|id| is("id", &[id]));
                 is_one && is("role", &["leader", "follower"]) && is("state", &["online"])
             };
-            (rows.len() == NODES && rows.iter().all(votes)).then_some(())
+            if rows.len() != NODES || !rows.iter().all(votes) {
+                return None;
+            }
+            let indices: Vec<i64> = rows
+                .iter()
+                .map(|row| Some(field(row, "index")?.number()))
+                .collect::<Option<_>>()?;
+            let begun = *begun.get_or_insert(indices.iter().copied().max());
+            (indices.iter().copied().min() >= begun).then_some(())
         });
     }
 

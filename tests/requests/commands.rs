@@ -136,7 +136,9 @@ fn sample(argument: &Argument) -> Vec<&'static str> {
         ArgumentKind::Integer if argument.name == "index" => vec!["0"],
         ArgumentKind::Integer => vec!["1"],
         // More than the spread that is sampled.
-        ArgumentKind::Duration if argument.name == "every" => vec!["1h"],
+        ArgumentKind::Duration if ["every", "last", "step"].contains(&argument.name) => {
+            vec!["1h"]
+        }
         ArgumentKind::Duration | ArgumentKind::When => vec!["30s"],
         ArgumentKind::Rate => vec!["100/1m"],
         ArgumentKind::Timeout => vec!["0.5"],

@@ -362,6 +362,7 @@ impl<'c> Check<'c> {
                 unreachable!("tests/engine/across.rs asks for them")
             }
             Request::Leases(_) => unreachable!("tests/engine/busy.rs asks for them"),
+            Request::Minutes(_) => unreachable!("tests/engine/minutes.rs asks for them"),
             Request::Scan(Scan { queue, cursor, filter, count }) => {
                 let Filter { state, pattern, .. } = filter;
                 self.scan(key(queue), cursor.0, state, pattern, count, client);

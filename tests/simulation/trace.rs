@@ -239,6 +239,7 @@ impl From<Reply<'_>> for Said {
             Reply::ScannedNames(cursor, found) => Said::ScannedNames(cursor.0, names(found)),
             Reply::Queues(rows) => Said::Queues(rows.to_vec()),
             Reply::Found(jobs) => Said::Found(jobs.to_vec()),
+            Reply::Minutes(_) => unreachable!("tests/engine/minutes.rs asks for them"),
             Reply::Leases(leases) => {
                 Said::Leases(leases.iter().map(|lease| lease.row.clone()).collect())
             }

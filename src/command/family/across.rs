@@ -10,10 +10,11 @@ use crate::command::spec::{CommandSpec, Flag, KeyPositions, row};
 use crate::engine::model::across::{Locate, Order, Queues};
 use crate::engine::model::group::{GroupOrder, Grouping, ListGroups};
 use crate::engine::model::holder::ListLeases;
+use crate::engine::model::minutes::{ListMinutes, MINUTE_MS};
 use crate::engine::model::request::Request;
 use crate::error::Error;
-use crate::limits::{NAME_BYTES_MAX, ROWS_MAX};
-use crate::time::Millis;
+use crate::limits::{DAY_MINUTES, NAME_BYTES_MAX, ROWS_MAX};
+use crate::time::{Millis, Written};
 
 /// How many rows there are when no COUNT is given.
 const COUNT_DEFAULT: u32 = 50;
@@ -175,6 +176,37 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ),
         ])
         .parse(parse_busy),
+    row("delay.history", "Shows what happened in the last minutes, up to a day", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of minutes")
+        .arguments(&[
+            Argument::new("queue", ArgumentKind::Bytes)
+                .optional()
+                .about("Only this queue; without it all queues of all databases together."),
+            Argument::option("LAST", "last", ArgumentKind::Duration)
+                .shown("duration")
+                .about("How far back, 1m to 1d. Default 1h."),
+            Argument::option("STEP", "step", ArgumentKind::Duration)
+                .shown("duration")
+                .about("The length of a row, whole minutes up to 1d. Default 1m."),
+        ])
+        .flags(&[Flag::ReadOnly])
+        .tips(&["nondeterministic_output"])
+        .reply("Array of maps (in RESP2 of flat arrays), oldest first: `at` (when the row begins, unix ms; a multiple of \
+                the step), `added`, `delivered`, `acked`, `failed` (NACKs, leases that ran out or ended with their \
+                connection), `died`, `delayed`, `ready`, `leased` and `dead` (jobs when it ended), `lateness-p50-us` and `lateness-p99-us` of its deliveries. \
+                The last row is not over. Empty if the queue's minutes are not kept.")
+        .notes("Minutes are kept of the 200 busiest queues of the last half hour or so, fewer if they took more than a 32nd part \
+                of `maxmemory`; rows begin where they begin. In a row of several minutes p50 is their mean, weighted by \
+                deliveries, and p99 that of the worst minute. With a journal they survive restarts, and every node of a \
+                cluster has them. `LAST` and `STEP` are queues if the number of words says so, as in `DELAY.HISTORY last LAST 2h`.")
+        .example(&[
+            ("DELAY.ADD orders 0 x ID order:7", "\"order:7\""),
+            (
+                "DELAY.HISTORY orders LAST 1m",
+                "1)  1) \"at\"\n    2) (integer) ...\n    3) \"added\"\n    4) (integer) 1\n    ...",
+            ),
+        ])
+        .parse(parse_history),
 ];
 
 fn parse_queues<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -237,12 +269,7 @@ fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 }
 
 fn parse_busy<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    // Options have an even number of words: with an odd one a queue comes first, even if its name is COUNT.
-    let is_option = |word: &[u8]| {
-        ["COUNT", "AFTER"].iter().any(|own| word.eq_ignore_ascii_case(own.as_bytes()))
-    };
-    let names_queue = args.left() % 2 == 1 || args.peek().is_some_and(|word| !is_option(word));
-    let queue = if names_queue { Some(args.queue()?.name) } else { None };
+    let queue = queue_before(args, ["COUNT", "AFTER"])?;
     let (mut count, mut after) = (COUNT_DEFAULT, None);
     while let Some(option) = args.option()? {
         match option {
@@ -255,6 +282,37 @@ fn parse_busy<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     }
     let leases = ListLeases { db: args.db(), queue, readable: None, count, after };
     Ok(Action::AllQueues(Request::Leases(leases)))
+}
+
+fn parse_history<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = queue_before(args, ["LAST", "STEP"])?;
+    let (mut last, mut step) = (60, 1);
+    while let Some(option) = args.option()? {
+        match option {
+            "LAST" => last = minutes(args, "last")?,
+            _ => step = minutes(args, "step")?,
+        }
+    }
+    let of = ListMinutes { db: args.db(), queue, readable: None, last, step };
+    Ok(Action::AllQueues(Request::Minutes(of)))
+}
+
+/// The queue that may come before options. These have an even number of words: with an odd one a queue comes first, even if
+/// its name is COUNT.
+fn queue_before<'a>(args: &mut Args<'a>, options: [&str; 2]) -> Result<Option<&'a [u8]>, Error> {
+    let is_option =
+        |word: &[u8]| options.iter().any(|own| word.eq_ignore_ascii_case(own.as_bytes()));
+    let names_queue = args.left() % 2 == 1 || args.peek().is_some_and(|word| !is_option(word));
+    names_queue.then(|| args.queue().map(|queue| queue.name)).transpose()
+}
+
+/// Whole minutes.
+fn minutes(args: &mut Args<'_>, name: &str) -> Result<u32, Error> {
+    let ms = args.duration_to(name, MINUTE_MS, u64::from(DAY_MINUTES) * MINUTE_MS)?;
+    match ms % MINUTE_MS {
+        0 => Ok((ms / MINUTE_MS) as u32),
+        _ => Err(Error::text(format!("ERR {name} {} is not whole minutes", Written(ms)))),
+    }
 }
 
 fn rows(args: &mut Args<'_>) -> Result<u32, Error> {

@@ -6,6 +6,7 @@ use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::group::GroupRow;
 use crate::engine::model::holder::{LastUse, LeaseView};
 use crate::engine::model::meta::Meta;
+use crate::engine::model::minutes::Span;
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::reply::{Delivered, Glimpse, JobView, Reply};
 use crate::engine::model::request::{JobState, Shape};
@@ -94,6 +95,7 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         Reply::Queues(rows) => write_queues(rows, out),
         Reply::Found(jobs) => write_found(jobs, out),
         Reply::Leases(leases) => write_leases(leases, out),
+        Reply::Minutes(spans) => write_spans(spans, out),
         Reply::ScheduleSet(change, next) => schedule::write_set(*change, *next, out),
         Reply::Schedule(view) => schedule::write_schedule(view, out),
         Reply::Schedules(rows) => schedule::write_schedules(rows, out),
@@ -337,6 +339,24 @@ fn write_leases(leases: &[LeaseView<'_>], out: &mut Encoder<'_>) {
         maybe("since", row.since.map(|since| since.0), out);
         number("lease-end", row.lease_end.0, out);
         number("attempt", row.attempt.into(), out);
+    }
+}
+
+fn write_spans(spans: &[Span], out: &mut Encoder<'_>) {
+    out.array(spans.len());
+    for span in spans {
+        out.map(12);
+        number("at", span.at.0, out);
+        number("added", span.added, out);
+        number("delivered", span.delivered, out);
+        number("acked", span.acked, out);
+        number("failed", span.failed, out);
+        number("died", span.died, out);
+        for (state, count) in JobState::ALL.into_iter().zip(span.jobs) {
+            number(state.word(), count, out);
+        }
+        number("lateness-p50-us", span.lateness_us[0], out);
+        number("lateness-p99-us", span.lateness_us[1], out);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::console::endpoints::{act, api, export, login, search};
 use crate::console::site::client::Ends;
-use crate::console::site::samples;
+use crate::console::site::live;
 use crate::console::site::{SessionRequest, Site, guard, now_ms};
 use crate::console::view::assets;
 use crate::console::view::response::{problem, takes_gzip, zipped};
@@ -95,7 +95,7 @@ async fn route(site: Arc<Site>, request: Request, ends: Ends) -> Response {
         );
     }
     if path == "/live" {
-        return samples::answer(&site, request.headers());
+        return live::answer(&site, request.headers());
     }
     let late =
         || problem(StatusCode::SERVICE_UNAVAILABLE, "The server did not answer within 10 s.");

@@ -43,7 +43,6 @@ pub fn start(
 ) -> io::Result<Serving> {
     Serving::start("console", move || {
         let site = Arc::new(site);
-        tokio::spawn(site.samples.clone().take());
         tokio::spawn(sweep(Arc::clone(&site)));
         for listener in listeners {
             let (tls, mut gate) = (tls.clone(), Gate::new(Arc::clone(&site)));

@@ -7,6 +7,7 @@ pub mod busy;
 pub mod clients;
 pub mod filter;
 pub mod forecast;
+pub mod history;
 pub mod job;
 pub mod login;
 pub mod overview;
@@ -37,7 +38,7 @@ pub struct Page {
 }
 
 /// All pages for logged-in users.
-pub static PAGES: [Page; 11] = [
+pub static PAGES: [Page; 12] = [
     overview::PAGE,
     queues::PAGE,
     queue::PAGE,
@@ -46,6 +47,7 @@ pub static PAGES: [Page; 11] = [
     schedules::PAGE,
     schedules::ONE,
     busy::PAGE,
+    history::PAGE,
     clients::PAGE,
     server::PAGE,
     wall::PAGE,

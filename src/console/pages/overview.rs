@@ -7,10 +7,10 @@ mod trouble;
 
 use super::Page;
 use super::forecast::{self, Window};
+use super::history::{self, Minutes};
 use super::queues::{self, ListedQueue};
 use crate::console::view::chart;
 use crate::console::view::chrome::PageFrame;
-use crate::console::view::chrome::Sample;
 use crate::console::view::layout::{Tab, live};
 use crate::console::view::parts::{self, Tone};
 use crate::console::words::params::Params;
@@ -19,7 +19,7 @@ use maud::{Markup, html};
 pub use trouble::{TroubleRow, Troubles, troubles};
 
 /// `/`.
-pub const PAGE: Page = Page { path: "/", ask, more, show, whole: false, file: None };
+pub const PAGE: Page = Page { path: "/", ask: ask_all, more, show, whole: false, file: None };
 
 /// Queues in the table.
 const COUNT: usize = 20;
@@ -36,6 +36,12 @@ pub fn ask(_: &Params) -> Vec<Command> {
         command!["DELAY.QUEUES", "BY", order, "COUNT", count.to_string()]
     };
     vec![by("READY", COUNT), by("AGE", LISTED_MAX), by("DEAD", LISTED_MAX), by("DELAYED", COUNT)]
+}
+
+fn ask_all(params: &Params) -> Vec<Command> {
+    let mut asked = ask(params);
+    asked.push(history::ask_hour(None));
+    asked
 }
 
 fn more(_: &Params, replies: &[Value]) -> Vec<Command> {
@@ -63,38 +69,37 @@ fn counted(delayed: &[ListedQueue]) -> Vec<ListedQueue> {
 
 fn show(frame: &PageFrame, _: &Params, replies: &[Value]) -> Markup {
     let [ready, oldest, dead, delayed] = [0, 1, 2, 3].map(|at| queues::read(&replies[at]));
-    let found = troubles(frame, &ready, &oldest, &dead);
+    let (found, rows) = (troubles(frame, &ready, &oldest, &dead), history::read(&replies[4]));
     let refused = replies[0].error();
     let is_unknown = frame.state.is_none() && refused.is_some();
     let body = html! {
-        (parts::part("figures", figures(frame)))
+        (parts::part("figures", figures(frame, &rows)))
         (parts::part("trouble", table::card(frame, &found, is_unknown)))
         @if let Some(error) = refused { p class="refused" role="alert" { (error) } }
         @else if ready.is_empty() {
             (parts::empty("There is no queue yet. Adding the first job creates one.", &queues::teaching(frame, b"emails")))
         }
         @else {
-            (parts::part("coming", coming(frame, &delayed, &replies[4..])))
+            (parts::part("coming", coming(frame, &delayed, &replies[5..])))
             (parts::card("Queues", html! { a href="/queues" { "all" } }, parts::part("queues-part",
                 queues::table(frame, "queues", "Queues with the most ready jobs", &ready, "", None))))
         }
-        (parts::part("rates", rates(frame)))
+        (parts::part("rates", history::card(&rows, "/history")))
     };
     live(frame, "Overview", Tab::Overview, body)
 }
 
-/// The numbers of the server, each with its line of the last ten minutes; the header does not repeat them here.
-fn figures(frame: &PageFrame) -> Markup {
+/// The numbers of the server, each with its line of the last hour; the header does not repeat them here.
+fn figures(frame: &PageFrame, rows: &[Minutes]) -> Markup {
     let Some(state) = &frame.state else {
         return html! { p class="lead" { "The numbers of the whole server need the right to run INFO." } };
     };
     let number = |field: &str| state.number(field).unwrap_or(0);
     let dead_tone = if number("jobs_dead") > 0 { Tone::Bad } else { Tone::Plain };
-    let line = |label: &str, of: fn(&Sample) -> u64| -> Markup {
-        let values: Vec<u64> = frame.samples.iter().map(of).collect();
-        html! { @if values.len() > 1 { (chart::spark(&values, label)) } }
+    let line = |label: &str, of: fn(&Minutes) -> u64| -> Markup {
+        html! { @if rows.len() > 1 { (chart::spark(&history::values(rows, of), label)) } }
     };
-    let count = |label: &str, note: &str, tone: Tone, of: fn(&Sample) -> u64| {
+    let count = |label: &str, note: &str, tone: Tone, of: fn(&Minutes) -> u64| {
         let (href, jobs) = (format!("/queues?by={label}"), number(&format!("jobs_{label}")));
         parts::figure_with(label, parts::grouped(jobs), note, tone, &href, line(label, of))
     };
@@ -106,10 +111,10 @@ fn figures(frame: &PageFrame) -> Markup {
     html! {
         div class="figures" {
             (parts::figure("late, p99 of the last minute", late, &max, Tone::Plain, "/server#lateness"))
-            (count("ready", &oldest(number("oldest_ready_age_ms")), Tone::Plain, |sample| sample.ready))
-            (count("delayed", "", Tone::Plain, |sample| sample.delayed))
-            (count("leased", "", Tone::Plain, |sample| sample.leased))
-            (count("dead", "", dead_tone, |sample| sample.dead))
+            (count("ready", &oldest(number("oldest_ready_age_ms")), Tone::Plain, |row| row.ready))
+            (count("delayed", "", Tone::Plain, |row| row.delayed))
+            (count("leased", "", Tone::Plain, |row| row.leased))
+            (count("dead", "", dead_tone, |row| row.dead))
             (parts::figure("schedules", parts::grouped(number("schedules")), &missed(number("schedule_missed_total")), Tone::Plain, "/schedules"))
         }
     }
@@ -162,38 +167,4 @@ fn coming(frame: &PageFrame, delayed: &[ListedQueue], replies: &[Value]) -> Mark
         small: true,
     };
     parts::card("Due in the next hour", note, chart::bars(&jobs, &labels, &[], &options))
-}
-
-/// Added, delivered and done a second over the last ten minutes.
-fn rates(frame: &PageFrame) -> Markup {
-    if frame.state.is_none() || frame.samples.len() < 2 {
-        return html! {};
-    }
-    let rate = |of: fn(&Sample) -> u64| -> Vec<u64> {
-        frame.samples.windows(2).map(|pair| of(&pair[1]).saturating_sub(of(&pair[0]))).collect()
-    };
-    let lines = [
-        ("added a second", rate(|sample| sample.added)),
-        ("delivered a second", rate(|sample| sample.delivered)),
-        ("died a second", rate(|sample| sample.died)),
-    ];
-    let note = html! {
-        @if frame.grafana.is_empty() { "nothing older is kept" }
-        @else { a href=(frame.grafana) rel="noreferrer" { "what is longer ago" } }
-    };
-    parts::card(
-        "The last ten minutes",
-        note,
-        html! {
-            div class="sparks" {
-                @for (label, values) in &lines {
-                    div {
-                        span class="label" { (label) } " "
-                        b { (parts::grouped(values.last().copied().unwrap_or(0))) }
-                        (chart::spark(values, label))
-                    }
-                }
-            }
-        },
-    )
 }

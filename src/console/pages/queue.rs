@@ -10,6 +10,7 @@ mod settings;
 mod timeline;
 
 use super::Page;
+use super::history;
 use super::paging::ListPage;
 use crate::console::view::chrome::PageFrame;
 use crate::console::view::layout::{Tab, live};
@@ -90,7 +91,8 @@ fn ask(params: &Params) -> Vec<Command> {
         // An empty list, for a user that may ask for it.
         _ => command!["DELAY.STATS", queue],
     };
-    vec![command!["DELAY.STATS", queue], command!["DELAY.CONFIG", "GET", queue], listed]
+    let stats = command!["DELAY.STATS", queue];
+    vec![stats, command!["DELAY.CONFIG", "GET", queue], listed, history::ask_hour(Some(queue))]
 }
 
 fn more(params: &Params, replies: &[Value]) -> Vec<Command> {
@@ -110,7 +112,7 @@ fn more(params: &Params, replies: &[Value]) -> Vec<Command> {
 fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let about = About::of(params);
     let title = escape::shortened(&escape::text(about.queue), 80);
-    let (stats, config, listed, rest) = (&replies[0], &replies[1], &replies[2], &replies[3..]);
+    let (stats, config, listed, rest) = (&replies[0], &replies[1], &replies[2], &replies[4..]);
     if let Some(error) = stats.error() {
         return live(
             frame,
@@ -128,6 +130,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
         div class="tab" { (tab(frame, &about, stats, config, listed, jobs)) }
         (actions::find(frame, &about))
         (timeline::show(frame, &about, stats, forecasts))
+        (parts::part("rates", history::card(&history::read(&replies[3]), &history::href(frame.db, about.queue))))
         (parts::copy(&parts::commands(frame, &[b"DELAY.STATS", about.queue])))
     };
     live(frame, &title, Tab::Queues, body)

@@ -4,10 +4,9 @@ pub mod cache;
 pub mod client;
 pub mod enter;
 pub mod guard;
+pub mod live;
 pub mod proxy;
-pub mod queue_samples;
 pub mod relay;
-pub mod samples;
 pub mod session;
 pub mod token;
 pub mod tries;
@@ -16,12 +15,10 @@ use crate::console::pages;
 use crate::console::site::cache::{Kept, good_for};
 use crate::console::site::client::{Connector, Ends};
 use crate::console::site::proxy::Proxies;
-use crate::console::site::queue_samples::QueueSamples;
-use crate::console::site::samples::Samples;
 use crate::console::site::session::{Session, Sessions};
 use crate::console::site::token::Token;
 use crate::console::site::tries::Tries;
-use crate::console::view::chrome::{PageFrame, QueueSample, ServerState};
+use crate::console::view::chrome::{PageFrame, ServerState};
 use crate::console::view::response::{holding, problem};
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
@@ -71,8 +68,6 @@ pub struct Site {
     pub tries: Tries,
     /// Streams that may be open.
     pub streams: Arc<Semaphore>,
-    pub samples: Samples,
-    pub queue_samples: QueueSamples,
     /// Bodies that may be downloaded at a time.
     pub files: Arc<Semaphore>,
     pub kept: Kept,
@@ -98,15 +93,13 @@ pub struct SessionRequest {
 
 impl Site {
     /// A console that reaches the server by `connector`.
-    pub fn new(options: ConsoleOptions, connector: Connector, samples: Samples) -> Site {
+    pub fn new(options: ConsoleOptions, connector: Connector) -> Site {
         Site {
             options,
             connector,
             sessions: Sessions::default(),
             tries: Tries::new(),
             streams: Arc::new(Semaphore::new(CONSOLE_STREAMS_MAX)),
-            samples,
-            queue_samples: QueueSamples::default(),
             files: Arc::new(Semaphore::new(CONSOLE_FILES_MAX)),
             kept: Kept::default(),
         }
@@ -171,21 +164,12 @@ impl SessionRequest {
             let Some(found) = self.fetch(more, whole).await else { return self.over() };
             replies.extend(found);
         }
-        let mut frame = self.frame(&info);
-        frame.queue_samples = self.queue_samples(&replies, frame.now_ms);
+        let frame = self.frame(&info);
         if let Some(file) = page.file {
             return holding(file(params, &replies), permit).await;
         }
         let markup = (page.show)(&frame, params, &replies);
         Html(markup.into_string()).into_response()
-    }
-
-    /// What was seen of the queue that this page shows, with what came now.
-    fn queue_samples(&self, replies: &[Value], now_ms: u64) -> Vec<QueueSample> {
-        let queue = self.params.bytes("name").filter(|_| self.path == pages::queue::PAGE.path);
-        let sample = replies.first().and_then(|stats| QueueSample::read(now_ms, stats));
-        let (Some(queue), Some(sample)) = (queue, sample) else { return Vec::new() };
-        self.site.queue_samples.with(self.params.db(), queue, sample)
     }
 
     /// Replies to commands in their order, those that are kept with the others; none if the session is over. Bodies are
@@ -238,8 +222,6 @@ impl SessionRequest {
             may: self.session.may.clone(),
             state: ServerState::read(info),
             db: self.params.db(),
-            samples: self.site.samples.newest(),
-            queue_samples: Vec::new(),
         }
     }
 

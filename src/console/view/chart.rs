@@ -45,7 +45,7 @@ pub fn bars(
                     (bar(at, values[at], second(at), greatest, text_of(labels, at), hrefs.get(at), options))
                 }
             }
-            (axis(labels, options.times, greatest))
+            (axis(labels, options.times, &if greatest > 0 { grouped(greatest) } else { String::new() }))
             (table(values, labels, hrefs, options))
         }
     }
@@ -68,6 +68,55 @@ pub fn spark(values: &[u64], label: &str) -> Markup {
                 polygon class="area" points={ "0,24 " (points) " " (width) ",24" } {}
                 polyline class="line" points=(points) vector-effect="non-scaling-stroke" {}
             }
+        }
+    }
+}
+
+/// The text of a line chart.
+#[derive(Clone, Copy, Debug)]
+pub struct LineOptions<'a> {
+    pub title: &'a str,
+    /// When the first value begins, and how far the values are apart, ms.
+    pub times: (u64, u64),
+    /// How a value is written.
+    pub shown: fn(u64) -> String,
+}
+
+/// Up to two lines of past values with their labels, the newest at the right, of the same height. Their numbers stand in a
+/// table next to it.
+pub fn lines(series: &[(&str, Vec<u64>)], options: &LineOptions<'_>) -> Markup {
+    let &LineOptions { title, times, shown } = options;
+    let count = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+    let greatest_of = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
+    let greatest = series.iter().map(|(_, values)| greatest_of(values)).max().unwrap_or(0);
+    let said = series.iter().map(|(label, values)| {
+        let last = values.last().copied().unwrap_or(0);
+        format!("{label} now {}, max {}", shown(last), shown(greatest_of(values)))
+    });
+    let label = format!("{title}: {}", said.collect::<Vec<_>>().join("; "));
+    let points = |values: &[u64]| {
+        // One value is a line, too.
+        let values = if values.len() == 1 { &[values[0]; 2] } else { values };
+        let point = |(at, value): (usize, &u64)| {
+            format!("{at},{}", round(HEIGHT - 1.0 - height(*value, greatest) * 0.98))
+        };
+        values.iter().enumerate().map(point).collect::<Vec<_>>().join(" ")
+    };
+    html! {
+        p class="legend" aria-hidden="true" {
+            @for ((label, _), class) in series.iter().zip(["first", "second"]) {
+                span class=(class) { (label) } " "
+            }
+        }
+        figure class="chart small" {
+            svg role="img" aria-label=(label) viewBox={ "0 0 " (count.max(2) - 1) " " (HEIGHT) } preserveAspectRatio="none" {
+                title { (label) }
+                // What is first is drawn last, above.
+                @for ((_, values), class) in series.iter().zip(["first", "second"]).rev() {
+                    polyline class={ "line " (class) } points=(points(values)) vector-effect="non-scaling-stroke" {}
+                }
+            }
+            (axis(&vec![String::new(); count], Some(times), &if greatest > 0 { shown(greatest) } else { String::new() }))
         }
     }
 }
@@ -131,7 +180,7 @@ fn words(first: u64, second: u64, label: &str, options: &BarOptions<'_>) -> Stri
 }
 
 /// The first label, the one in the middle, the last; and the greatest number.
-fn axis(labels: &[String], times: Option<(u64, u64)>, greatest: u64) -> Markup {
+fn axis(labels: &[String], times: Option<(u64, u64)>, greatest: &str) -> Markup {
     let label = |at: usize| html! { span { (label_of(labels, times, at)) } };
     html! {
         div class="axis" aria-hidden="true" {
@@ -139,7 +188,7 @@ fn axis(labels: &[String], times: Option<(u64, u64)>, greatest: u64) -> Markup {
             @if labels.len() > 4 { (label(labels.len() / 2)) }
             @if labels.len() > 1 { (label(labels.len() - 1)) }
         }
-        @if greatest > 0 { div class="top-value" aria-hidden="true" { (grouped(greatest)) } }
+        @if !greatest.is_empty() { div class="top-value" aria-hidden="true" { (greatest) } }
     }
 }
 

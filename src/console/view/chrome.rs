@@ -30,43 +30,6 @@ pub struct PageFrame {
     pub state: Option<ServerState>,
     /// The database looked at, 0 to 15.
     pub db: u8,
-    /// The last ten minutes, one a second, oldest first.
-    pub samples: Vec<Sample>,
-    /// Samples of the queue shown, oldest first, one minute at most.
-    pub queue_samples: Vec<QueueSample>,
-}
-
-/// Totals of a queue at a moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct QueueSample {
-    /// Wall clock, ms.
-    pub at_ms: u64,
-    /// In the order of [`QueueSample::TOTALS`].
-    pub totals: [u64; 5],
-}
-
-impl QueueSample {
-    /// Fields of DELAY.STATS.
-    pub const TOTALS: [&'static str; 5] = ["added", "delivered", "acked", "nacked", "died"];
-
-    /// From a reply of DELAY.STATS; none of a queue that is not there.
-    pub fn read(at_ms: u64, stats: &Value) -> Option<QueueSample> {
-        let totals = QueueSample::TOTALS.map(|name| stats.field(name).number());
-        totals[0].map(|_| QueueSample { at_ms, totals: totals.map(Option::unwrap_or_default) })
-    }
-}
-
-/// Rates per second. The last four are totals since the start of the server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sample {
-    pub delayed: u64,
-    pub ready: u64,
-    pub leased: u64,
-    pub dead: u64,
-    pub added: u64,
-    pub delivered: u64,
-    pub done: u64,
-    pub died: u64,
 }
 
 /// The result of an action.

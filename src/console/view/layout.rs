@@ -15,6 +15,7 @@ pub enum Tab {
     Queues,
     Schedules,
     Busy,
+    History,
     Clients,
     Server,
     Wall,
@@ -23,11 +24,12 @@ pub enum Tab {
 }
 
 /// In the navigation: where each is, its word, and the command without which it would be empty.
-const NAVIGATION: [(Tab, &str, &str, &str); 7] = [
+const NAVIGATION: [(Tab, &str, &str, &str); 8] = [
     (Tab::Overview, "/", "Overview", ""),
     (Tab::Queues, "/queues", "Queues", "DELAY.QUEUES"),
     (Tab::Schedules, "/schedules", "Schedules", "DELAY.SCHEDULE LIST"),
     (Tab::Busy, "/busy", "Busy", "DELAY.BUSY"),
+    (Tab::History, "/history", "History", "DELAY.HISTORY"),
     (Tab::Clients, "/clients", "Clients", "CLIENT LIST"),
     (Tab::Server, "/server", "Server", "INFO"),
     (Tab::Wall, "/wall", "Wall", "DELAY.QUEUES"),
@@ -36,7 +38,7 @@ const NAVIGATION: [(Tab, &str, &str, &str); 7] = [
 const KEYS: [(&str, &str); 9] = [
     ("/", "search"),
     ("g o, g q, g s", "overview, queues, schedules"),
-    ("g b, g c, g v", "busy, clients, server"),
+    ("g b, g h, g c, g v", "busy, history, clients, server"),
     ("j, k", "next row, previous row"),
     ("x", "select the row"),
     ("Enter", "open the row"),

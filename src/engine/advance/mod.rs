@@ -43,10 +43,12 @@ impl Step<'_, '_> {
         let timed_out = self.at_least_a_slice(Step::time_out);
         let forgotten = self.forget_idle();
         let tidy = self.store.bury_slice(self.budget.steps()) && self.tidy();
+        self.store.keep_minutes(self.live.settings.history_queues_max);
+        let ranked = self.store.rank_queues(self.budget.steps());
         // Without space, an immediate retry finds the same.
         let passed = swept && returned && collected && ended && forgotten && looked
             || !self.live.room.lets_time_pass();
-        !(passed && timed_out && tidy)
+        !(passed && timed_out && tidy && ranked)
     }
 
     /// Notes since when there has been something to do all the time. After a pause of its own nothing was at work.

@@ -1,12 +1,14 @@
 //! Looking without changing: GET, STATS, LEN, PEEK, SCAN, FORECAST.
 
 use crate::engine::decide::filtered::Sieve;
+use crate::engine::model::minutes::ListMinutes;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{JobState, QueueName, Scan};
 use crate::engine::model::stats::StatsView;
 use crate::engine::model::turn::Outcome;
 use crate::engine::model::walk::Cursor;
 use crate::engine::step::Step;
+use crate::engine::step::across::Share;
 use crate::engine::step::forecast::Forecast;
 use crate::engine::step::slice::Slice;
 use crate::engine::store::jobs::JobIndex;
@@ -67,6 +69,19 @@ impl Step<'_, '_> {
         });
         self.turn.outbox.reply(self.client, Reply::Errors(&rows));
         Outcome::Replied
+    }
+
+    /// None of a queue that the user may not read.
+    pub fn list_minutes(&mut self, of: &ListMinutes<'_>) -> Outcome {
+        let ListMinutes { db, queue, readable, last, step } = *of;
+        let mut share = Share::new(self.alone);
+        let name = queue.filter(|name| share.shows(name, None, readable));
+        let number = name.and_then(|name| self.queue(QueueName { db, name }));
+        let rows = match (queue, number) {
+            (Some(_), None) => Vec::new(),
+            (_, number) => self.store.spans(number, self.now, last, step),
+        };
+        self.reply(Reply::Minutes(&rows))
     }
 
     pub fn peek(

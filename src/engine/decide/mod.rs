@@ -78,6 +78,7 @@ impl Step<'_, '_> {
             Request::Queues(ref of) => self.queues(of),
             Request::Locate(ref of) => self.locate(of),
             Request::Leases(ref of) => self.list_leases(of),
+            Request::Minutes(ref of) => self.list_minutes(of),
             Request::Remove { db, queues } => self.remove(db, queues),
             Request::Rename { db, queue, to, only_new } => self.rename(db, queue, to, only_new),
             Request::Exists { db, queues } => self.exists(db, queues),

@@ -346,6 +346,7 @@ impl Bound {
             | Request::ScanQueues { .. }
             | Request::Queues(_)
             | Request::Leases(_)
+            | Request::Minutes(_)
             | Request::Locate(_)
             | Request::RandomQueue { .. }
             | Request::QueueCount { .. }

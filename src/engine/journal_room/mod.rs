@@ -169,6 +169,11 @@ impl Default for RoomLeft {
 }
 
 impl RoomLeft {
+    /// See [`Room::base_bytes_max`].
+    pub fn base_bytes_max(&self) -> u64 {
+        self.base_bytes_max
+    }
+
     /// Sets the flow of the turn that begins at `now`; time passed last at `advanced`.
     pub fn set(&mut self, now: Micros, flow: Flow, advanced: Millis) {
         if !self.lets_time_pass() {

@@ -67,6 +67,15 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// What was counted since it was `before`.
+    pub fn since(&self, before: &Histogram) -> Histogram {
+        let mut since = self.clone();
+        for (count, before) in since.counts.iter_mut().zip(before.counts) {
+            *count = count.saturating_sub(before);
+        }
+        since
+    }
+
     /// The buckets that have counts, by number.
     pub fn filled(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);

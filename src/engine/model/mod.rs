@@ -12,6 +12,7 @@ pub mod holder;
 pub mod lateness;
 pub mod leading;
 pub mod meta;
+pub mod minutes;
 pub mod policy;
 pub mod queue_settings;
 pub mod reply;

@@ -8,6 +8,7 @@ use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::group::{GroupRow, GroupView};
 use crate::engine::model::holder::LeaseView;
 use crate::engine::model::meta::Meta;
+use crate::engine::model::minutes::Span;
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::request::{JobState, QueueName, Shape};
 use crate::engine::model::schedule::{ScheduleChange, ScheduleRow, ScheduleView};
@@ -175,6 +176,8 @@ pub enum Reply<'a> {
     Found(&'a [FoundJob]),
     /// DELAY.BUSY.
     Leases(&'a [LeaseView<'a>]),
+    /// DELAY.HISTORY.
+    Minutes(&'a [Span]),
     /// DELAY.SCHEDULE SET: what it did, and the next nominal instant.
     ScheduleSet(ScheduleChange, Option<Millis>),
     Schedule(&'a ScheduleView<'a>),
@@ -229,6 +232,7 @@ impl Reply<'_> {
             Reply::Queues(rows) => rows.iter().map(|row| row.name.len() + 2 * AROUND).sum(),
             Reply::Groups(rows) => rows.iter().map(|row| row.name.len() + 2 * AROUND).sum(),
             Reply::Errors(rows) => rows.len() * 3 * AROUND,
+            Reply::Minutes(rows) => rows.len() * 3 * AROUND,
             Reply::Found(rows) => rows.iter().map(|row| row.queue.len() + AROUND).sum(),
             Reply::Leases(leases) => {
                 let texts = 3 * HOLDER_TEXT_BYTES_MAX;

@@ -8,6 +8,7 @@ use crate::engine::model::bulk::{Bulk, Filter};
 use crate::engine::model::group::Grouping;
 use crate::engine::model::holder::ListLeases;
 use crate::engine::model::meta::OwnMeta;
+use crate::engine::model::minutes::ListMinutes;
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
@@ -476,6 +477,8 @@ pub enum Request<'a> {
     Locate(Locate<'a>),
     /// `DELAY.BUSY` → rows of leases.
     Leases(ListLeases<'a>),
+    /// `DELAY.HISTORY` → rows of minutes.
+    Minutes(ListMinutes<'a>),
     /// `RANDOMKEY` → a name or nil. The caller brings the randomness.
     RandomQueue {
         db: Db,
@@ -549,7 +552,8 @@ impl<'a> Request<'a> {
             | Request::Memory { queue } => visit(queue),
             Request::Schedule(ref of) => of.queue().into_iter().for_each(visit),
             Request::Groups(ref of) => visit(of.queue()),
-            Request::Leases(ListLeases { db, queue, .. }) => {
+            Request::Leases(ListLeases { db, queue, .. })
+            | Request::Minutes(ListMinutes { db, queue, .. }) => {
                 queue.into_iter().for_each(|name| visit(QueueName { db, name }));
             }
             Request::Flush { .. }
@@ -568,6 +572,7 @@ impl<'a> Request<'a> {
             Request::Queues(of) => of.readable = readable,
             Request::Locate(of) => of.readable = readable,
             Request::Leases(of) => of.readable = readable,
+            Request::Minutes(of) => of.readable = readable,
             _ => {}
         }
         self
@@ -609,6 +614,7 @@ impl<'a> Request<'a> {
                 | Request::Schedule(_)
                 | Request::Groups(_)
                 | Request::Leases(_)
+                | Request::Minutes(_)
         )
     }
 }

@@ -24,6 +24,8 @@ pub struct Settings {
     /// any, nothing is added.
     pub memory_bytes_over: u64,
     pub stats_retention_ms: u64,
+    /// Queues whose minutes are kept for DELAY.HISTORY; with none, nor are those of all together.
+    pub history_queues_max: u32,
     /// Bytes of freed jobs that make moving others together worthwhile.
     pub spare_bytes_min: usize,
     /// How long hardly any job comes or goes before others are moved together, ms.
@@ -41,6 +43,7 @@ impl Default for Settings {
             memory_bytes_max: 0,
             memory_bytes_over: 0,
             stats_retention_ms: limits::STATS_RETENTION_MS_DEFAULT,
+            history_queues_max: 0,
             spare_bytes_min: limits::SPARE_BYTES_MIN,
             spare_quiet_ms: limits::SPARE_QUIET_MS,
         }

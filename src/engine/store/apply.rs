@@ -60,6 +60,7 @@ impl Store {
     pub fn apply_at(&mut self, now: Micros, fact: &Fact<'_>, at: Located) -> Applied {
         let mut applied = Applied::default();
         let at_ms = now.floor();
+        self.pass_minute(now);
         if self.bases.is_running() {
             self.image_before(fact, at);
         }
@@ -92,8 +93,9 @@ impl Store {
                 let enters = (ready, left);
                 let next = self.succeed((queue, found(at)), at.hash, id, enters, at_ms);
                 applied.index = Some(next);
-                let totals = &mut self.queue_mut(queue).totals;
-                *(if acked { &mut totals.acked } else { &mut totals.deleted }) += 1;
+                self.count_totals(queue, |totals| {
+                    *(if acked { &mut totals.acked } else { &mut totals.deleted }) += 1;
+                });
             }
             Fact::Due { queue, place, count, left } => {
                 let next = self.queue(queue).next_place(side_of(left));
@@ -124,7 +126,7 @@ impl Store {
             }
             Fact::Acked { queue, window_end, .. } => {
                 self.drop_job(queue, found(at), window_end, at_ms);
-                self.queue_mut(queue).totals.acked += 1;
+                self.count_totals(queue, |totals| totals.acked += 1);
             }
             Fact::Nacked { queue, counted, priority, error, to, .. } => {
                 self.nack(queue, found(at), counted, priority, error);
@@ -280,7 +282,7 @@ impl Store {
         self.index_job(queue, hash, index);
         self.policies.take(policy);
         self.count_bytes(queue, footprint);
-        self.queue_mut(queue).totals.added += 1;
+        self.count_totals(queue, |totals| totals.added += 1);
         index
     }
 
@@ -329,6 +331,7 @@ impl Store {
         steps: &mut u32,
         mut note: impl FnMut(&Store, JobIndex),
     ) -> Swept {
+        self.pass_minute(now);
         let (queue, at) = (self.queue(number), now.floor());
         let enters = queue.due_enters();
         let (place, mut count) = (queue.next_place(enters), 0);
@@ -405,9 +408,10 @@ impl Store {
 
     fn note_delivery(&mut self, queue: QueueNo, index: JobIndex, on_time: bool, now: Micros) {
         let late_us = on_time.then(|| now.0.saturating_sub(self.due(index).start().0));
-        let queue_ref = self.queue_mut(queue);
-        queue_ref.totals.delivered += 1;
+        self.count_totals(queue, |totals| totals.delivered += 1);
         if let Some(late_us) = late_us {
+            self.note_lateness_of_all(late_us);
+            let queue_ref = self.queue_mut(queue);
             let made = queue_ref.lateness.is_none();
             let first = queue_ref.lateness.get_or_insert_default().record(late_us);
             let grown = record::lateness_growth(made, first);
@@ -430,7 +434,7 @@ impl Store {
             self.uncount_bytes(queue, Footprint::of_history());
             self.timers.set_due(index, due);
         }
-        self.queue_mut(queue).totals.delivered -= 1;
+        self.count_totals(queue, |totals| totals.delivered -= 1);
         self.put_back(queue, index);
         self.arm_expiry(queue, index, at);
     }
@@ -457,7 +461,7 @@ impl Store {
             self.timers.set_due(index, image.due);
         }
         self.count_bytes(queue, Footprint::of(self.jobs.get(index), self.jobs.history(index)));
-        self.queue_mut(queue).totals.delivered -= 1;
+        self.count_totals(queue, |totals| totals.delivered -= 1);
         self.put_back(queue, index);
         self.arm_expiry(queue, index, at);
         index
@@ -486,7 +490,7 @@ impl Store {
         let after = Footprint::of(self.jobs.get(index), self.jobs.history(index));
         self.uncount_bytes(queue, before);
         self.count_bytes(queue, after);
-        self.queue_mut(queue).totals.nacked += 1;
+        self.count_totals(queue, |totals| totals.nacked += 1);
     }
 
     fn end_lease(&mut self, queue: QueueNo, index: JobIndex, lost: bool, counted: bool) {
@@ -497,14 +501,10 @@ impl Store {
         history.attempt -= u32::from(!counted);
         history.bound = false;
         // The token stays: until the next delivery it still serves for ACK.
-        let totals = if lost {
-            history.lost += 1;
-            &mut self.queue_mut(queue).totals.lost
-        } else {
-            history.timeouts += 1;
-            &mut self.queue_mut(queue).totals.timeouts
-        };
-        *totals += 1;
+        *(if lost { &mut history.lost } else { &mut history.timeouts }) += 1;
+        self.count_totals(queue, |totals| {
+            *(if lost { &mut totals.lost } else { &mut totals.timeouts }) += 1;
+        });
     }
 
     /// Puts a job without a place where its delivery sends it.

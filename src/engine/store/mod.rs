@@ -13,6 +13,7 @@ pub mod errors;
 pub(in crate::engine) mod groups;
 pub(super) mod jobs;
 pub(super) mod memory;
+pub(in crate::engine) mod minutes;
 mod offline;
 pub(in crate::engine) mod pace;
 mod placing;
@@ -39,6 +40,7 @@ use crate::engine::store::jobs::hash::{Hasher, wide};
 use crate::engine::store::jobs::policies::Policies;
 use crate::engine::store::jobs::{HISTORY_BYTES, JobIndex, JobStage, Jobs};
 use crate::engine::store::memory::job_bytes;
+use crate::engine::store::minutes::Minutes;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::queues::{Database, bound_in, number_at, place_of};
 use crate::engine::store::remains::Graveyard;
@@ -90,6 +92,8 @@ pub struct Store {
     passed: Millis,
     /// When the running leases began. Volatile.
     ages: Ages,
+    /// What happened in the last day, as far as it is kept. No part of the state.
+    minutes: Minutes,
 }
 
 /// Steps of a budget for freeing a queue, in addition to its jobs.
@@ -114,7 +118,7 @@ impl Store {
     /// Nothing in it.
     pub fn new(settings: &Settings) -> Store {
         let hasher = Hasher::new(settings.hash_seed);
-        Store {
+        let mut store = Store {
             jobs: Jobs::default(),
             timers: Timers::new(),
             chunks: Chunks::new(),
@@ -137,7 +141,10 @@ impl Store {
             purging: VecDeque::new(),
             passed: Millis(0),
             ages: Ages::default(),
-        }
+            minutes: Minutes::default(),
+        };
+        store.keep_minutes(settings.history_queues_max);
+        store
     }
 
     pub fn jobs(&self) -> &Jobs {

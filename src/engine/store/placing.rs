@@ -163,7 +163,7 @@ impl Store {
         queue_ref.dead.push_back(chunks, 0, index, |key, place| {
             jobs.get_mut(key).spot = place.number();
         });
-        queue_ref.totals.died += 1;
+        self.count_totals(queue, |totals| totals.died += 1);
         self.count(queue, JobStage::Dead, index, 1);
         self.arm(queue, JobStage::Dead, index, until, at);
     }

@@ -9,6 +9,7 @@ use crate::engine::store::groups::Groups;
 use crate::engine::store::jobs::JobStage;
 use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::memory::Footprints;
+use crate::engine::store::minutes::Busyness;
 use crate::engine::store::pace::Pace;
 use crate::engine::store::purged::Purging;
 use crate::engine::store::ready::{ReadyOrder, TAIL_PLACE_MIN};
@@ -133,6 +134,8 @@ pub struct Aside {
     pub taken: Use,
     /// The last one that a client acknowledged.
     pub acked: Use,
+    /// How much it is used.
+    pub busyness: Busyness,
 }
 
 /// When a client did something last; never is the default.

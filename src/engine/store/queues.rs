@@ -258,6 +258,7 @@ impl Store {
         names.insert(wide(hash), number.0, |number| wide(name_hash(queues, &self.hasher, number)));
         self.bytes += own_bytes;
         self.recount_spare(number);
+        self.keep_minutes_of_new(number);
     }
 
     /// Counts the queue's own bytes among those that give way, or no longer: to be called after each change of

@@ -1,4 +1,4 @@
-//! The console as the server starts it: its options, its way to the loop, and what it samples.
+//! The console as the server starts it: its options and its way to the loop.
 
 use crate::config::Config;
 use crate::config::options::Name;
@@ -6,14 +6,11 @@ use crate::console::http::listen::Serving;
 use crate::console::http::serve;
 use crate::console::site::client::{Connector, Ends};
 use crate::console::site::proxy::Proxies;
-use crate::console::site::samples::Samples;
 use crate::console::site::token::Token;
 use crate::console::site::{ConsoleOptions, Site};
-use crate::console::view::chrome::Sample;
 use crate::limits::{CONSOLE_CLIENTS_PERCENT, CONSOLE_CONNECTIONS_MAX, CONSOLE_SESSIONS_MAX};
 use crate::server::connection::pair::Pairs;
 use crate::server::observe::machine;
-use crate::server::observe::status::StatusBoard;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -21,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Starts it on `listeners`, with TLS if there is `tls`, whose newest value is used. Its users come to the loop through
-/// `pairs`; its samples are on `status`. A shell reaches the server by `redis_cli`. A client that shows the `token`
+/// `pairs`. A shell reaches the server by `redis_cli`. A client that shows the `token`
 /// needs no password while the default user has none.
 ///
 /// # Errors
@@ -31,7 +28,6 @@ pub fn start(
     listeners: Vec<TcpListener>,
     tls: Option<watch::Receiver<Arc<rustls::ServerConfig>>>,
     pairs: Arc<Pairs>,
-    status: Arc<StatusBoard>,
     redis_cli: String,
     token: Option<Token>,
 ) -> io::Result<Serving> {
@@ -46,8 +42,7 @@ pub fn start(
         pairs.connect(ends.peer, ends.local, relay, ends.is_proven)
     })
     .within(memory_bytes(config), machine::watchers_max(CONSOLE_SESSIONS_MAX));
-    let samples = Samples::new(move || sample(status.gauges()));
-    serve::start(listeners, tls, Site::new(options, connector, samples))
+    serve::start(listeners, tls, Site::new(options, connector))
 }
 
 /// The memory of a machine on which the answers to large requests fit into `max-clients-memory`, with what else counts
@@ -88,8 +83,4 @@ fn options(config: &Config, tls: bool) -> ConsoleOptions {
         connections_max: machine::watchers_max(CONSOLE_CONNECTIONS_MAX),
         ..ConsoleOptions::default()
     }
-}
-
-fn sample([delayed, ready, leased, dead, added, delivered, done, died]: [u64; 8]) -> Sample {
-    Sample { delayed, ready, leased, dead, added, delivered, done, died }
 }

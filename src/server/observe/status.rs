@@ -76,11 +76,7 @@ pub struct StatusBoard {
     /// A scrape is waiting.
     asked: AtomicBool,
     waiting: Mutex<Vec<Sender<Arc<Scrape>>>>,
-    gauges: [AtomicU64; GAUGES],
 }
-
-/// How many numbers stand on the board as of the last turn.
-pub const GAUGES: usize = 8;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,20 +90,7 @@ impl StatusBoard {
             standing: Mutex::new(ServiceState::Loading(0)),
             asked: AtomicBool::new(false),
             waiting: Mutex::default(),
-            gauges: Default::default(),
         }
-    }
-
-    /// The counts as of the last turn: eight plain stores, which cost a turn some ns.
-    pub fn set_gauges(&self, gauges: [u64; GAUGES]) {
-        for (place, gauge) in self.gauges.iter().zip(gauges) {
-            place.store(gauge, Ordering::Relaxed);
-        }
-    }
-
-    /// As of the last turn: delayed, ready, leased and dead jobs; since the start added, delivered, done and died ones.
-    pub fn gauges(&self) -> [u64; GAUGES] {
-        std::array::from_fn(|at| self.gauges[at].load(Ordering::Relaxed))
     }
 
     pub fn turned(&self, mono_us: u64) {

@@ -10,7 +10,7 @@ use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{Scrape, TURN_US};
 use crate::server::admin::info;
 use crate::server::observe::starter::ReadyFd;
-use crate::server::observe::status::{GAUGES, ServiceState, StatusBoard};
+use crate::server::observe::status::{ServiceState, StatusBoard};
 use crate::server::observe::supervisor::Supervisor;
 use crate::server::turn::Turns;
 use crate::session;
@@ -101,16 +101,8 @@ impl Turns {
         observers.turns.record(mono_us.saturating_sub(begun_us));
         if let Some(status) = &observers.status {
             status.turned(mono_us);
-            status.set_gauges(self.gauges());
         }
         self.observers = Some(observers);
-    }
-
-    /// A console's samples.
-    fn gauges(&self) -> [u64; GAUGES] {
-        let [delayed, ready, leased, dead] = self.core.engine.job_counts();
-        let totals = &self.core.engine.tally().totals;
-        [delayed, ready, leased, dead, totals.added, totals.delivered, totals.acked, totals.died]
     }
 
     /// A slice of what a scrape wants.

@@ -202,6 +202,12 @@ impl Desk {
         given.unwrap_or_else(|| panic!("{} was never leased", id.escape_ascii())).1
     }
 
+    /// Keeps the minutes of so many queues.
+    pub fn keep_minutes(&mut self, queues_max: u32) {
+        self.engine.settings_mut().history_queues_max = queues_max;
+        self.pass(0);
+    }
+
     /// Lets time pass.
     pub fn pass(&mut self, ms: u64) {
         self.now = Micros(self.now.0 + ms * 1_000);

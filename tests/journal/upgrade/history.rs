@@ -127,6 +127,28 @@ pub fn with_groups(desk: &mut Desk) {
     beside(desk, Some(b"acme"), "GROUP acme");
 }
 
+/// Two queues in use for two hours.
+pub fn with_minutes(desk: &mut Desk) {
+    desk.now = BEGIN;
+    desk.keep_minutes(2);
+    let queues = &[&b"mail"[..]][..];
+    for number in 0..130_u8 {
+        desk.add(add(mail(), &[b'j', number], 0));
+        if number % 3 == 0 {
+            desk.served(1, &Request::Reserve(Reserve { count: 2, ..reserve(0, queues) }));
+        }
+        if number % 10 == 0 {
+            desk.add(add(QueueName { db: Db(0), name: b"other" }, &[b'o', number], 60_000));
+        }
+        desk.pass(55_000);
+    }
+    desk.roll();
+    desk.base();
+    desk.add(add(mail(), b"later", 0));
+    desk.log().note_state().unwrap();
+    desk.log().sync().unwrap();
+}
+
 /// Each way to fail, with more kinds of texts than are listed.
 pub fn with_errors(desk: &mut Desk) {
     desk.now = BEGIN;

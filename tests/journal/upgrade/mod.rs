@@ -28,9 +28,9 @@ const FACTS: [&str; 36] = [
 ];
 /// ... and of a record that is no batch of facts.
 const RECORDS: [&str; 5] = ["blank", "cut", "members", "state", "vote"];
-const IMAGES: [&str; 13] = [
+const IMAGES: [&str; 14] = [
     "begin", "policy", "queue", "queue_more", "error", "group", "group_paced", "job", "window",
-    "schedule", "schedule_totals", "schedules", "end",
+    "schedule", "schedule_totals", "minutes", "schedules", "end",
 ];
 
 fn kept() -> PathBuf {
@@ -238,6 +238,7 @@ fn a_journal_of_each_kind_is_kept() {
     keep("6", || Folder::new("journal"), history::with_groups);
     keep("7", || Folder::new("journal"), history::with_latest);
     keep("8", || Folder::new("journal"), history::with_errors);
+    keep("9", || Folder::new("journal"), history::with_minutes);
 }
 
 /// A folder that is not there is missing, or is written (`make docs`): a journal behind what `scratch` has.

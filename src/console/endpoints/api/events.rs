@@ -3,8 +3,8 @@
 use super::{Failed, enter, login_of, status};
 use crate::console::site::Site;
 use crate::console::site::client::{Ends, Link};
+use crate::console::site::live;
 use crate::console::site::relay::Relay;
-use crate::console::site::samples;
 use crate::console::view::response::held_with;
 use crate::console::words::params::Params;
 use crate::console::words::value::{Value, command};
@@ -49,7 +49,7 @@ pub(super) async fn answer(
         let text = String::from_utf8_lossy(&text).into_owned();
         return Err(Failed(status::of_error(&text), text));
     }
-    Ok(samples::stream(unfold((link, permit), |(link, permit)| async move {
+    Ok(live::stream(unfold((link, permit), |(link, permit)| async move {
         let (link, text) = next(link).await?;
         Some((text, (link, permit)))
     })))

@@ -1,7 +1,7 @@
 //! A queue's numbers, and what is in force for it.
 
 use super::About;
-use crate::console::view::chrome::{PageFrame, QueueSample};
+use crate::console::view::chrome::PageFrame;
 use crate::console::view::parts::{self, Tone};
 use crate::console::words::escape;
 use crate::console::words::value::Value;
@@ -44,7 +44,6 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value)
             (parts::figure("late, p99", parts::measured(number("lateness-p99-us")), &max, Tone::Plain, ""))
             (parts::figure("waiting consumers", parts::grouped(number("waiters")), &taken.unwrap_or_default(), Tone::Plain, &about.href(frame.db, "consumers")))
         }
-        (rates(frame))
         (in_force(stats, config))
         details class="more" {
             summary { "Totals" }
@@ -90,32 +89,6 @@ fn in_force(stats: &Value, config: &Value) -> Markup {
     }
     pairs.push(("memory", html! { (parts::bytes(number("bytes"))) }));
     parts::facts(&pairs)
-}
-
-/// What happened a second since the page is open, for a minute at most.
-fn rates(frame: &PageFrame) -> Markup {
-    let [Some(first), Some(last)] = [frame.queue_samples.first(), frame.queue_samples.last()]
-    else {
-        return html! {};
-    };
-    let span_ms = last.at_ms.saturating_sub(first.at_ms);
-    if span_ms < 1_000 {
-        return html! {};
-    }
-    let rate = |at: usize| {
-        let count = last.totals[at].saturating_sub(first.totals[at]);
-        let per_s = count as f64 * 1_000.0 / span_ms as f64;
-        if per_s < 10.0 { format!("{per_s:.1}") } else { parts::grouped(per_s.round() as u64) }
-    };
-    html! {
-        p class="lead" {
-            "Per second, over the last " (parts::duration(span_ms / 1_000 * 1_000)) ": "
-            @for (at, word) in QueueSample::TOTALS.iter().enumerate() {
-                @if at > 0 { ", " }
-                b { (rate(at)) } " " (word)
-            }
-        }
-    }
 }
 
 fn totals(stats: &Value) -> Markup {

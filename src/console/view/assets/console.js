@@ -251,7 +251,7 @@
   }
 
   // ---- Keys ----
-  const PLACES = { o: "/", q: "/queues", s: "/schedules", b: "/busy", c: "/clients", v: "/server" };
+  const PLACES = { o: "/", q: "/queues", s: "/schedules", b: "/busy", h: "/history", c: "/clients", v: "/server" };
   let going = 0;
   function step(by) {
     const rows = all("tbody[data-rows] tr[data-key]");

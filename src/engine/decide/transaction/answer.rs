@@ -7,6 +7,7 @@ use crate::engine::model::across::Readable;
 use crate::engine::model::group::{Grouping, ListGroups};
 use crate::engine::model::holder::ListLeases;
 use crate::engine::model::meta::META_FRAMING_BYTES;
+use crate::engine::model::minutes::ListMinutes;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::request::{Find, JobState, Locate, QueueName, Queues, Request, Scan};
 use crate::engine::model::schedule::Scheduling;
@@ -40,6 +41,8 @@ const RULE_REPLY_BYTES: u64 = CRON_BYTES_MAX as u64 + 64;
 const QUEUE_ROW_BYTES: u64 = NAME_REPLY_BYTES + 640;
 /// A row of BUSY: two names, three texts of the client, and names and numbers of the fields.
 const LEASE_ROW_BYTES: u64 = 2 * NAME_REPLY_BYTES + 3 * HOLDER_TEXT_BYTES_MAX as u64 + 320;
+/// Bytes of a row of HISTORY.
+const SPAN_BYTES: u64 = 400;
 /// Bytes of a row of FIND, in addition to the queue's name.
 const FOUND_BYTES: u64 = 128;
 /// The most bytes of bodies that a step of a scan reads: its share of a turn, and a body.
@@ -104,6 +107,10 @@ impl<'e, 'r> Plan<'e, 'r> {
                 self.answer(1 + entries, names.min(u64::from(count)) * row);
             }
             Request::Leases(ref of) => self.leases(of),
+            Request::Minutes(ListMinutes { last, step, .. }) => {
+                let rows = u64::from(last / step) + 1;
+                self.answer(1 + u64::from(last) / 8, rows * SPAN_BYTES);
+            }
             Request::RandomQueue { db, .. } => {
                 self.answer(1 + self.name_count(db), NAME_REPLY_BYTES)
             }

@@ -156,6 +156,9 @@ impl Loader {
             Image::Group { queue, name, settings } => self.group(queue, name, settings),
             Image::GroupPaced { queue, name, gave } => self.group_pace(queue, name, gave),
             Image::Error { queue, error } => self.error(queue, &error),
+            Image::Minutes { queue, since, minutes } => {
+                when(self.store.restore_minutes(queue, since, &minutes))
+            }
             Image::Job(image) => self.job(image),
             Image::Window { queue, id, policy, end } => self.window(queue, id, policy, end),
             Image::Schedule { queue, schedule } => self.schedule(queue, *schedule),
@@ -189,6 +192,7 @@ impl Loader {
         when(counted(sequence) && sequence >= 0 && counted(last_place))?;
         when(record::totals(&totals).iter().all(|total| *total <= COUNTED_MAX))?;
         let store = &mut self.store;
+        store.restore_totals_of_all(&totals);
         when(store.bound_queue(number).is_none() && store.queue_no(db, name).is_none())?;
         self.counts.queues += 1;
         store.bind_queue(number, db, name);

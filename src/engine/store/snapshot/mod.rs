@@ -21,6 +21,7 @@ use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
 use crate::engine::store::jobs::policies::Policies;
 use crate::engine::store::jobs::{JobIndex, JobStage, Jobs};
+use crate::engine::store::minutes::MinutesScan;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::{Located, Store};
 use crate::ids::{DATABASES, PolicyNo, QueueNo, ScheduleNo};
@@ -72,6 +73,8 @@ enum SnapshotWalk {
     Policies(u32),
     /// At a position of a database: the queue there, by its birth, and the position in it.
     Queues { db: usize, place: u32, at: Option<(u64, IndexScan)> },
+    /// What is no part of the state, and has no image before a change.
+    Minutes(MinutesScan),
 }
 
 /// How far a queue's index has been looked through.
@@ -93,6 +96,11 @@ impl Bases {
 
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Where images are appended to.
+    pub fn output_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.output
     }
 
     /// Whether a queue that is removed has jobs that are still to be written.
@@ -305,8 +313,9 @@ impl Store {
         running.is_some_and(|running| running.grave.is_some()) || !self.kept.is_empty()
     }
 
-    /// Begins a base file. One that is being written is abandoned.
-    pub fn begin_base(&mut self) {
+    /// Begins a base file, with the minutes if they take no more than `minutes_room` bytes: the bytes that they take. One
+    /// that is being written is abandoned.
+    pub fn begin_base(&mut self, minutes_room: u64) -> u64 {
         self.abandon_base();
         self.bases.number = self.bases.number.checked_add(1).unwrap_or(1);
         self.bases.sum = None;
@@ -322,6 +331,7 @@ impl Store {
         }));
         record::write_begin(&mut self.bases.output, self.number, &self.leading);
         self.bases.add_to_sum(0);
+        self.cut_minutes(minutes_room)
     }
 
     /// Gives up the base file that is being written, if there is one, and forgets the output.
@@ -345,10 +355,15 @@ impl Store {
             self.walk_grave(grave, scan);
         } else if let Some(grave) = self.kept.next() {
             self.walk_grave(grave, IndexScan::From(0));
-        } else if let SnapshotWalk::Policies(number) = running.walk {
-            self.walk_policies(number);
         } else {
-            self.walk_queues();
+            match running.walk {
+                SnapshotWalk::Policies(number) => self.walk_policies(number),
+                SnapshotWalk::Queues { db, place, at } => self.walk_queues(db, place, at),
+                SnapshotWalk::Minutes(scan) => match self.image_minutes(scan) {
+                    Some(next) => self.bases.running().walk = SnapshotWalk::Minutes(next),
+                    None => self.end_base(),
+                },
+            }
         }
     }
 
@@ -378,12 +393,10 @@ impl Store {
         };
     }
 
-    fn walk_queues(&mut self) {
-        let SnapshotWalk::Queues { db, place, at } = self.bases.running().walk else {
-            unreachable!("policies come first")
-        };
+    fn walk_queues(&mut self, db: usize, place: u32, at: Option<(u64, IndexScan)>) {
         if db == usize::from(DATABASES) {
-            return self.end_base();
+            self.bases.running().walk = SnapshotWalk::Minutes(MinutesScan::default());
+            return;
         }
         let queues = &mut self.databases[db].queues;
         let walk = match queues.next_from(place) {

@@ -10,6 +10,7 @@ use crate::engine::model::group::GroupSettings;
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
+use crate::engine::model::minutes::Minute;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
@@ -22,7 +23,7 @@ use crate::engine::store::jobs::{
 use crate::engine::store::queue::Queue;
 pub use crate::engine::store::schedules::{Schedule, occurrence_id};
 use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo};
-use crate::limits::{NAME_BYTES_MAX, OPEN_MAX};
+use crate::limits::{MINUTES_PER_IMAGE, NAME_BYTES_MAX, OPEN_MAX};
 use crate::time::Millis;
 
 const BEGIN: u8 = 1;
@@ -44,6 +45,7 @@ const WITH_SUCCESSOR: u8 = 16;
 const GROUP: u8 = 14;
 const GROUP_PACED: u8 = 15;
 const ERROR: u8 = 17;
+const MINUTES: u8 = 18;
 
 // The stage of a job is in the low bits of its flags.
 const STAGES: u8 = 7;
@@ -109,6 +111,13 @@ pub fn error_bytes(error: &ErrorCount<'_>) -> u64 {
     ByteCount::of(|out| write_error(out, QueueNo(0), error))
 }
 
+/// Bytes of the images of so many minutes.
+pub fn minutes_bytes(count: u64) -> u64 {
+    let images = count.div_ceil(MINUTES_PER_IMAGE as u64);
+    let head = ByteCount::of(|out| write_minutes(out, None, 0, &[]));
+    images * head + count * ByteCount::of(|out| write_minute(out, &Minute::default()))
+}
+
 pub fn schedule_bytes(schedule: &Schedule) -> u64 {
     ByteCount::of(|out| write_schedule(out, QueueNo(0), schedule))
 }
@@ -168,6 +177,21 @@ fn write_error(out: &mut impl Sink, queue: QueueNo, error: &ErrorCount<'_>) {
     let w = &mut Writer(out);
     w.head(ERROR, queue).bytes(error.text.unwrap_or_default()).u64(error.count).u64(error.dead);
     w.u64(error.first.0).u64(error.last.0).bytes(error.sample.unwrap_or_default());
+}
+
+/// Some minutes of a queue, or of all queues together, in order.
+pub fn write_minutes(out: &mut impl Sink, queue: Option<QueueNo>, since: u32, minutes: &[Minute]) {
+    let number = queue.unwrap_or(QueueNo(0));
+    let count = minutes.len() as u8;
+    Writer(&mut *out).head(MINUTES, number).u8(queue.is_some().into()).u32(since).u8(count);
+    minutes.iter().for_each(|minute| write_minute(out, minute));
+}
+
+fn write_minute(out: &mut impl Sink, minute: &Minute) {
+    let &Minute { at, added, delivered, acked, failed, died, jobs, lateness_us } = minute;
+    let w = &mut Writer(out);
+    w.u32(at).u32(added).u32(delivered).u32(acked).u32(failed).u32(died);
+    jobs.into_iter().chain(lateness_us).for_each(|number| _ = w.u32(number));
 }
 
 /// The settings of a group.
@@ -319,6 +343,13 @@ pub enum Image<'a> {
         queue: QueueNo,
         error: ErrorCount<'a>,
     },
+    /// Some minutes of a queue, or of all together; they come after all of the state.
+    Minutes {
+        queue: Option<QueueNo>,
+        /// The first that was counted.
+        since: u32,
+        minutes: Vec<Minute>,
+    },
     /// The previous queue's data other than its jobs, if it does not have its initial values.
     QueueMore(Box<QueueMore>),
     Job(JobImage<'a>),
@@ -439,6 +470,12 @@ impl<'a> Image<'a> {
                 Image::GroupPaced { queue: QueueNo(r.u32()?), name: r.group()?, gave: r.u64()? }
             }
             ERROR => Image::Error { queue: QueueNo(r.u32()?), error: read_error(r)? },
+            MINUTES => {
+                let (number, is_own, since) = (QueueNo(r.u32()?), r.flag()?, r.u32()?);
+                let minutes: Result<Vec<Minute>, Malformed> =
+                    (0..r.u8()?).map(|_| read_minute(r)).collect();
+                Image::Minutes { queue: is_own.then_some(number), since, minutes: minutes? }
+            }
             JOB => Image::Job(read_job(r)?),
             WINDOW => {
                 let (queue, id) = (QueueNo(r.u32()?), r.bytes()?);
@@ -478,6 +515,19 @@ fn read_error<'a>(r: &mut FactReader<'a>) -> Result<ErrorCount<'a>, Malformed> {
     let (count, dead, first, last) = (r.u64()?, r.u64()?, r.millis()?, r.millis()?);
     let sample = Some(r.bytes()?).filter(|id| !id.is_empty());
     Ok(ErrorCount { text, count, dead, first, last, sample })
+}
+
+fn read_minute(r: &mut FactReader<'_>) -> Result<Minute, Malformed> {
+    Ok(Minute {
+        at: r.u32()?,
+        added: r.u32()?,
+        delivered: r.u32()?,
+        acked: r.u32()?,
+        failed: r.u32()?,
+        died: r.u32()?,
+        jobs: [r.u32()?, r.u32()?, r.u32()?, r.u32()?],
+        lateness_us: [r.u32()?, r.u32()?],
+    })
 }
 
 fn read_schedule(r: &mut FactReader<'_>) -> Result<Schedule, Malformed> {

@@ -7,6 +7,7 @@ use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped, Inh
 use crate::engine::model::group::GroupSettings;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
+use crate::engine::model::minutes::{MINUTE_MS, Minute};
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings, Setting};
 use crate::engine::model::request::JobState;
@@ -14,6 +15,7 @@ use crate::engine::model::token;
 use crate::engine::record::{Image, ImageCounts, JobImage, QueueImage, Successor, totals};
 use crate::ids::{PolicyNo, QueueNo};
 use crate::journal::record::raft_state::Vote;
+use crate::time::Millis;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -187,6 +189,15 @@ impl<'a> DumpFields<'a> {
             } => {
                 put!(self.text("image", "error").queue(queue); text, count, dead, first, last, sample)
             }
+            Image::Minutes { queue, since, ref minutes } => {
+                self.text("image", "minutes");
+                let line = match queue {
+                    Some(queue) => self.queue(queue),
+                    None => self,
+                };
+                let since = Millis(u64::from(since) * MINUTE_MS);
+                put!(line; since).put("minutes", minutes_value(minutes))
+            }
             Image::Job(ref image) => self.text("image", "job").job_image(image),
             Image::Window { queue, id, policy, end } => {
                 put!(self.text("image", "window").job(queue, id); policy).put("window_end", end)
@@ -351,6 +362,30 @@ fn successor_fields<'a>(of: &Successor) -> FieldValue<'a> {
         fields.push(("meta", meta_value(meta.get())));
     }
     FieldValue::Fields(fields)
+}
+
+fn minutes_value<'a>(minutes: &[Minute]) -> FieldValue<'a> {
+    let line = |minute: &Minute| {
+        let &Minute { at, added, delivered, acked, failed, died, jobs, lateness_us } = minute;
+        let ([delayed, ready, leased, dead], [p50, p99]) = (jobs, lateness_us);
+        let fields: [(&'static str, u64); 11] = [
+            ("added", added.into()),
+            ("delivered", delivered.into()),
+            ("acked", acked.into()),
+            ("failed", failed.into()),
+            ("died", died.into()),
+            ("delayed", delayed.into()),
+            ("ready", ready.into()),
+            ("leased", leased.into()),
+            ("dead", dead.into()),
+            ("lateness_p50_us", p50.into()),
+            ("lateness_p99_us", p99.into()),
+        ];
+        let at = FieldValue::At(Millis(u64::from(at) * MINUTE_MS));
+        let counts = fields.into_iter().map(|(name, count)| (name, count.into()));
+        FieldValue::Fields([("at", at)].into_iter().chain(counts).collect())
+    };
+    FieldValue::List(minutes.iter().map(line).collect())
 }
 
 /// Names and values by turns.
