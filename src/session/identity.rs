@@ -63,6 +63,21 @@ impl Session {
         self.identity.user.name()
     }
 
+    /// Its user, for a connection that goes on in its place.
+    pub fn user(&self) -> Arc<User> {
+        Arc::clone(&self.identity.user)
+    }
+
+    /// Goes on in place of a connection whose user was this; false if anything has been changed in it since.
+    pub fn resume(&mut self, user: Arc<User>, acl: &Acl) -> bool {
+        let is_same = acl.get(user.name()).is_some_and(|known| Arc::ptr_eq(known, &user));
+        if is_same {
+            (self.identity.user, self.identity.authenticated) = (user, true);
+            self.identity.update_locks(acl);
+        }
+        is_same
+    }
+
     /// Users have changed: from here on it has its user's new rules.
     pub fn take_up(&mut self, acl: &Acl) -> TakenUp {
         let Some(user) = acl.get(self.identity.user.name()) else { return TakenUp::Gone };

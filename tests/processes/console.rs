@@ -67,6 +67,10 @@ fn lost_nodes_and_a_lost_majority_are_shown_within_three_seconds_and_the_session
     viewers[one].shows("/", &away);
 
     trio.kill(one);
+    // It is never confirmed, so that replies of pages wait behind it when the node stops leading.
+    let mut wire = trio.wire(leader);
+    wire.push_line("DELAY.ADD q 1h x");
+    wire.flush().unwrap();
     viewers[leader].shows("/", "No majority: 1 of 3 nodes with a vote can be reached");
     viewers[leader].shows("/queues", "knows no leader");
     viewers[leader].shows("/wall", "No majority");

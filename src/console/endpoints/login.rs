@@ -95,7 +95,7 @@ async fn begin(
     user: &[u8],
     onward: &str,
 ) -> Response {
-    let session = match site.sessions.begin(link, ends, user, site.connector.sessions_max).await {
+    let session = match site.sessions.begin(link, ends, user, &site.connector).await {
         Ok(session) => session,
         Err(error) => {
             return denied(site, ends, headers, params, &RefusedLogin::Server(error.to_string()));

@@ -79,10 +79,22 @@ impl Connector {
     /// # Errors
     /// No file descriptor is left.
     pub fn open(&self, ends: Ends, relay: Relay) -> io::Result<Link> {
-        let relay = Arc::new(relay);
+        self.open_under(ends, Arc::new(relay))
+    }
+
+    /// One that goes on in place of another, which the server [left](Relay::leave).
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn open_after(&self, link: &Link) -> io::Result<Link> {
+        self.open_under(link.ends, Arc::clone(&link.relay))
+    }
+
+    fn open_under(&self, ends: Ends, relay: Arc<Relay>) -> io::Result<Link> {
         let stream = UnixStream::from_std((self.connect)(ends, Arc::clone(&relay))?)?;
         Ok(Link {
             stream,
+            ends,
             relay,
             large: Arc::clone(&self.large),
             permit: None,
@@ -106,6 +118,7 @@ impl fmt::Debug for Connector {
 #[derive(Debug)]
 pub struct Link {
     stream: UnixStream,
+    ends: Ends,
     relay: Arc<Relay>,
     /// Places for large answers.
     large: Arc<Semaphore>,

@@ -188,7 +188,7 @@ impl SessionRequest {
             cheap.into_iter().partition(|at| whole || &commands[*at][0][..] == b"DELAY.GET");
         for some in std::iter::once(&cheap[..]).chain(jobs.chunks(JOBS_AT_ONCE)) {
             let asked = some.iter().map(|at| commands[*at].clone()).collect();
-            for (at, mut reply) in some.iter().zip(self.session.ask(db, asked).await.ok()?) {
+            for (at, mut reply) in some.iter().zip(self.session.look(db, asked).await.ok()?) {
                 let of_jobs = [&b"DELAY.GET"[..], b"DELAY.PEEK"].contains(&&commands[*at][0][..]);
                 if of_jobs && !whole {
                     reply.cut_bodies(CONSOLE_EXCERPT_BYTES);
@@ -198,7 +198,7 @@ impl SessionRequest {
         }
         for at in dear {
             let (began, asked) = (Instant::now(), commands[at].clone());
-            let reply = self.session.ask(db, vec![asked.clone()]).await.ok()?.pop()?;
+            let reply = self.session.look(db, vec![asked.clone()]).await.ok()?.pop()?;
             replies[at] = Some(kept.keep(user, db, asked, reply, now_ms(), began.elapsed()));
         }
         replies.into_iter().collect()

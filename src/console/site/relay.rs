@@ -4,8 +4,9 @@
 //! Before a command takes a job the server knows whether the answer fits. If a job is taken anyway and its answer never
 //! reaches the client, it goes back to its old place: until [`Relay::hand_on`] it counts as unsent.
 
+use std::any::Any;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,12 @@ struct RelayTerms {
     handed_on: u64,
     /// The server has taken back what was not handed on.
     taken_back: bool,
+    /// See [`Relay::leave`].
+    user: Option<LeftUser>,
 }
+
+/// A user as the server knows it.
+type LeftUser = Arc<dyn Any + Send + Sync>;
 
 impl Relay {
     /// For a connection that answers one request over HTTP, and closes.
@@ -101,6 +107,22 @@ impl Relay {
         let mut terms = self.lock();
         terms.taken_back = true;
         terms.handed_on
+    }
+
+    /// The server ends a session's connection because no reply can come on it any more, and not because of its user: the
+    /// next one under the same agreement begins with this user, if nothing has been changed in it.
+    pub fn leave(&self, user: LeftUser) {
+        self.lock().user = Some(user);
+    }
+
+    /// Whether it was left so.
+    pub fn is_left(&self) -> bool {
+        self.lock().user.is_some()
+    }
+
+    /// The user of the connection before, once.
+    pub fn resume(&self) -> Option<LeftUser> {
+        self.lock().user.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, RelayTerms> {

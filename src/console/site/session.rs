@@ -28,6 +28,7 @@ pub struct Session {
     pub may: May,
     /// Held while a search of the session runs: one at a time.
     pub searching: tokio::sync::Mutex<()>,
+    /// None once the server has ended it.
     line: Arc<tokio::sync::Mutex<Option<SessionLink>>>,
     began: Instant,
     used: Mutex<Instant>,
@@ -38,6 +39,7 @@ pub struct Session {
 #[derive(Debug)]
 struct SessionLink {
     link: Link,
+    connector: Connector,
     db: u8,
 }
 
@@ -63,16 +65,34 @@ impl Session {
     /// # Errors
     /// The server ended the connection.
     pub async fn ask(&self, db: u8, commands: Vec<Command>) -> io::Result<Vec<Value>> {
+        let count = commands.len();
+        Ok(self.ask_once(db, commands).await?.unwrap_or_else(|| vec![unsure(); count]))
+    }
+
+    /// The same for commands that only look: they are sent again if a node of a cluster stopped leading meanwhile.
+    ///
+    /// # Errors
+    /// The server ended the connection.
+    pub async fn look(&self, db: u8, commands: Vec<Command>) -> io::Result<Vec<Value>> {
+        match self.ask_once(db, commands.clone()).await? {
+            Some(replies) => Ok(replies),
+            None => self.ask(db, commands).await,
+        }
+    }
+
+    /// None if the connection had to be made anew: some of the commands may have been run.
+    async fn ask_once(&self, db: u8, commands: Vec<Command>) -> io::Result<Option<Vec<Value>>> {
         let line = Arc::clone(&self.line);
         let task = tokio::spawn(async move {
             let mut line = line.lock().await;
             let Some(asked) = line.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
             let replies = asked.ask(db, &commands).await;
             drop(asked.link.take_permit());
-            if replies.is_err() {
-                *line = None;
+            if replies.is_ok() || asked.resume().await {
+                return Ok(replies.ok());
             }
-            replies
+            *line = None;
+            replies.map(Some)
         });
         task.await.map_err(io::Error::other)?
     }
@@ -110,10 +130,29 @@ impl SessionLink {
         }
         self.link.ask(commands).await
     }
+
+    /// Goes on with another connection, if the server ended this one for a reason of its own.
+    async fn resume(&mut self) -> bool {
+        if !self.link.relay().is_left() {
+            return false;
+        }
+        let Ok(mut link) = self.connector.open_after(&self.link) else { return false };
+        let greeted = link.ask(&[command!["HELLO", "3", "SETNAME", "console"]]).await;
+        let is_greeted = greeted.is_ok_and(|replies| matches!(replies[..], [Value::Map(_)]));
+        (self.link, self.db) = (link, 0);
+        is_greeted
+    }
+}
+
+/// In place of a reply that did not come.
+fn unsure() -> Value {
+    Value::Error(
+        "UNSURE this node has stopped leading meanwhile: whether this was done is not known".into(),
+    )
 }
 
 impl Sessions {
-    /// Begins one of `link`, on which `named` has logged in; beyond `sessions_max` another one ends.
+    /// Begins one of `link`, on which `named` has logged in; beyond the connector's `sessions_max` another one ends.
     ///
     /// # Errors
     /// The server ended the connection.
@@ -122,7 +161,7 @@ impl Sessions {
         mut link: Link,
         ends: Ends,
         named: &[u8],
-        sessions_max: usize,
+        connector: &Connector,
     ) -> io::Result<Arc<Session>> {
         let who = link.ask(&[command!["ACL", "WHOAMI"]]).await?;
         // A user that may not even ask for its name is called as at login.
@@ -136,14 +175,18 @@ impl Sessions {
             ends,
             may,
             searching: tokio::sync::Mutex::new(()),
-            line: Arc::new(tokio::sync::Mutex::new(Some(SessionLink { link, db: 0 }))),
+            line: Arc::new(tokio::sync::Mutex::new(Some(SessionLink {
+                link,
+                connector: connector.clone(),
+                db: 0,
+            }))),
             began: now,
             used: Mutex::new(now),
             message: Mutex::default(),
         });
         let mut sessions = lock(&self.0);
         sessions.retain(|_, session| !session.is_over(now));
-        if sessions.len() >= sessions_max {
+        if sessions.len() >= connector.sessions_max {
             make_room(&mut sessions);
         }
         sessions.insert(session.key.clone(), Arc::clone(&session));

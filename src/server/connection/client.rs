@@ -138,6 +138,15 @@ impl Client {
     }
 
     /// Bytes held for what it has sent: partial and waiting requests, and its transaction.
+    /// The server is about to end the connection for a reason of its own: a session of the console goes on with another
+    /// one.
+    pub fn leave(&self) {
+        let relay = self.socket.relay.as_ref().filter(|relay| !relay.holds_jobs);
+        if let Some(relay) = relay.filter(|_| !self.session.is_locked()) {
+            relay.leave(self.session.user());
+        }
+    }
+
     pub fn held_bytes(&self) -> usize {
         self.input.held_bytes() + self.session.memory_bytes() + self.socket.stream.held_bytes()
     }

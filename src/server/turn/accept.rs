@@ -8,11 +8,15 @@ use crate::server::connection::handshake::Handshakes;
 use crate::server::connection::stream::Accepted;
 use crate::server::turn::Turns;
 use crate::session::Session;
+use std::any::Any;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
 /// The error for a connection beyond `maxclients`: [`crate::session::MAX_CLIENTS`].
 const TOO_MANY: &str = "-ERR max number of clients reached\r\n";
+
+/// The refusal of a connection that is to go on in place of another one.
+const CHANGED: &str = "-NOAUTH the user has been changed; log in again\r\n";
 
 /// The refusal of a connection from another machine while no password is required.
 const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and \
@@ -48,7 +52,16 @@ impl Turns {
             }
             let waker = self.notifier.waker(slot);
             let mut client = Client::new(session, stream, peer, waker, self.core.clock.mono_us);
-            if let Some(text) = self.refusal(slot, &mut client) {
+            let left = relay.as_ref().and_then(|relay| relay.resume());
+            let resumes = |user: Arc<dyn Any + Send + Sync>| {
+                let user = user.downcast();
+                user.is_ok_and(|user| client.session.resume(user, &self.core.users.acl))
+            };
+            let refusal = match left.is_none_or(resumes) {
+                true => self.refusal(slot, &mut client),
+                false => Some(CHANGED),
+            };
+            if let Some(text) = refusal {
                 self.core.watch.counters.connections_rejected += 1;
                 self.clients.release(slot);
                 client.socket.farewell(text.as_bytes());

@@ -115,6 +115,7 @@ impl Turns {
             if client.socket.is_pair() && is_silent && !client.session.is_subscribed() {
                 continue;
             }
+            client.leave();
             if outputs.is_waiting(slot) && engine.stop_waiting(client.id) {
                 outputs.set_answered(client.id, Ending::Failed);
                 outputs.refuse(client.id, DEMOTED);

@@ -81,7 +81,11 @@ impl Turns {
         if self.troubles.lets_go(now_us, stuck_us) {
             self.close_those(|core, (slot, client)| {
                 let waits = core.outputs.is_waiting(slot) || client.session.is_subscribed();
-                waits && client.session.face() == Face::Data
+                let goes = waits && client.session.face() == Face::Data;
+                if goes {
+                    client.leave();
+                }
+                goes
             });
         }
     }
