@@ -29,9 +29,12 @@ pub struct Minute {
 const _: () = assert!(size_of::<Minute>() <= 48);
 
 impl Minute {
+    /// The last one there is, in the year 6053: so that none behind it overflows.
+    pub const LAST: u32 = i32::MAX as u32;
+
     /// The minute of an instant.
     pub fn of(now: Micros) -> u32 {
-        (now.floor().0 / MINUTE_MS).try_into().unwrap_or(u32::MAX)
+        (now.floor().0 / MINUTE_MS).min(Minute::LAST.into()) as u32
     }
 
     /// Whether nothing happened in it.

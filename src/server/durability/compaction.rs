@@ -160,8 +160,8 @@ impl Compaction {
     /// proposed, and no base be running.
     pub fn begin(&mut self, engine: &mut Engine, journal: &Journal, now: Micros) -> Index {
         let (head, members) = journal.base_head(now);
-        let index = head.index;
-        let images_bytes = engine.begin_base() + engine.base_bytes();
+        let (index, images_bytes) = (head.index, engine.base_bytes());
+        engine.begin_base();
         let log_from_bytes = journal.proposed_bytes();
         let (epoch, of_members) = (head.epoch, members.clone());
         self.begun = Some(BegunBase { index, epoch, members: of_members, log_from_bytes });

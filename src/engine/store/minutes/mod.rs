@@ -42,6 +42,8 @@ pub struct Minutes {
     totals: Totals,
     lateness: Histogram,
     kept: Vec<Option<Kept>>,
+    /// Bytes of their images in a base.
+    image_bytes: u64,
     walk: Option<Walk>,
     /// What the last walk found, for the end of the minute.
     busiest: Option<Vec<(QueueNo, u64)>>,
@@ -61,12 +63,22 @@ impl Kept {
     }
 }
 
+impl Minutes {
+    fn count_image_bytes(&mut self) {
+        let kept = self.kept.iter().flatten().map(|kept| kept.track.image_bytes());
+        self.image_bytes = self.all.image_bytes() + kept.sum::<u64>();
+    }
+}
+
 impl Store {
     /// From here on the minutes of so many queues are kept; of none, and nothing at all, if 0.
     pub fn keep_minutes(&mut self, queues_max: u32) {
         let minutes = &mut self.minutes;
         minutes.queues_max = queues_max as usize;
-        minutes.kept.truncate(minutes.queues_max);
+        if minutes.kept.len() > minutes.queues_max {
+            minutes.kept.truncate(minutes.queues_max);
+            minutes.count_image_bytes();
+        }
         if queues_max == 0 {
             (minutes.open, minutes.all) = (0, Track::default());
         }
@@ -77,6 +89,13 @@ impl Store {
     pub(super) fn pass_minute(&mut self, now: Micros) {
         if self.minutes.queues_max > 0 && Minute::of(now) > self.minutes.open {
             self.close_minute(Minute::of(now));
+        }
+    }
+
+    /// All of a base is loaded: its last minute is open again.
+    pub(super) fn resume_minutes(&mut self) {
+        if let Some(last) = self.minutes.all.past.back().map(|last| last.at) {
+            self.close_minute(last);
         }
     }
 
@@ -101,6 +120,7 @@ impl Store {
         }
         self.minutes = minutes;
         self.change_kept();
+        self.minutes.count_image_bytes();
     }
 
     /// A queue was made, of which nothing is counted yet.
@@ -121,7 +141,8 @@ impl Store {
         if free == kept.len() {
             kept.push(None);
         }
-        kept[free] = Some(Kept { queue: number, born, track });
+        self.minutes.image_bytes += track.image_bytes();
+        self.minutes.kept[free] = Some(Kept { queue: number, born, track });
         self.aside_mut(number).busyness.place = free as u16;
     }
 
@@ -152,14 +173,11 @@ impl Store {
 
     /// Rows of `step` minutes for the `last` ones before `now`, of a queue or of all; empty if its minutes are not kept.
     /// Cost: the minutes kept, at most 1,440, and the rows.
-    pub fn spans(&mut self, of: Option<QueueNo>, now: Micros, last: u32, step: u32) -> Vec<Span> {
-        match self.minutes.all.since {
-            0 => return Vec::new(),
-            // Nothing has happened since the restart.
-            _ if self.minutes.open == 0 => self.pass_minute(now),
-            _ => {}
-        }
+    pub fn spans(&self, of: Option<QueueNo>, now: Micros, last: u32, step: u32) -> Vec<Span> {
         let minutes = &self.minutes;
+        if minutes.open == 0 {
+            return Vec::new();
+        }
         let end = Minute::of(now).max(minutes.open);
         let range = ((end + 1).saturating_sub(last), end);
         let rows = |track: &Track, counts, lateness: Option<&Histogram>| {

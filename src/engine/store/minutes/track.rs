@@ -112,15 +112,13 @@ impl Track {
         (self.from, self.carried) = (now, Minute::default());
     }
 
-    /// Goes on from what a base has, if anything, in the minute `at`.
+    /// Goes on from what a base has, if anything, whose last minute is `at`.
     pub fn resume(&mut self, at: u32, now: Counts, lateness: Option<&Histogram>) {
         if self.since == 0 {
             self.since = at;
         }
-        while let Some(last) = self.past.back().copied().filter(|last| last.at >= at) {
-            self.past.pop_back();
-            // Of a later minute if the clock was set back.
-            self.carried = if last.at == at { last } else { Minute::default() };
+        if self.past.back().is_some_and(|last| last.at >= at) {
+            self.carried = self.past.pop_back().unwrap_or_default();
         }
         (self.from, self.from_lateness) = (now, lateness.map(|now| Box::new(now.clone())));
     }

@@ -133,6 +133,7 @@ impl Loader {
         idle.sort_unstable();
         idle.into_iter().for_each(|(used, number)| store.note_idle(number, used));
         store.policies.relist_unused();
+        store.resume_minutes();
         Ok((self.store, self.settings))
     }
 

@@ -313,9 +313,9 @@ impl Store {
         running.is_some_and(|running| running.grave.is_some()) || !self.kept.is_empty()
     }
 
-    /// Begins a base file, with the minutes if they take no more than `minutes_room` bytes: the bytes that they take. One
-    /// that is being written is abandoned.
-    pub fn begin_base(&mut self, minutes_room: u64) -> u64 {
+    /// Begins a base file, with the minutes if they take no more than `minutes_room` bytes. One that is being written is
+    /// abandoned.
+    pub fn begin_base(&mut self, minutes_room: u64) {
         self.abandon_base();
         self.bases.number = self.bases.number.checked_add(1).unwrap_or(1);
         self.bases.sum = None;
@@ -331,7 +331,7 @@ impl Store {
         }));
         record::write_begin(&mut self.bases.output, self.number, &self.leading);
         self.bases.add_to_sum(0);
-        self.cut_minutes(minutes_room)
+        self.cut_minutes(minutes_room);
     }
 
     /// Gives up the base file that is being written, if there is one, and forgets the output.
