@@ -43,6 +43,8 @@ PAGES = {
     "schedules": "/schedules",
     "schedule": "/schedule?db=0&queue=reports&id=daily",
     "busy": "/busy",
+    "history": "/history?last=6h",
+    "history-queue": "/history?db=0&name=emails",
     "clients": "/clients",
     "server": "/server",
     "search": "/search?q=welcome-1",

@@ -60,11 +60,12 @@ pub struct May(BTreeSet<&'static str>);
 
 /// The actions that the console offers: each is tried with a queue named `q`, and known by its first word, or the first
 /// two if the first has subcommands.
-pub const OFFERED: [&[&str]; 36] = [
+pub const OFFERED: [&[&str]; 37] = [
     &["INFO"],
     &["DELAY.QUEUES"],
     &["DELAY.FIND", "id"],
     &["DELAY.BUSY"],
+    &["DELAY.HISTORY"],
     &["DELAY.STATS", "q"],
     &["DELAY.PEEK", "q"],
     &["DELAY.SCAN", "q", "0"],

@@ -352,6 +352,15 @@ mod tests {
         }
     }
 
+    /// Otherwise nobody would see them.
+    #[test]
+    fn each_tab_is_shown_to_whoever_may_do_everything() {
+        let may = May::all();
+        for (_, href, _, command) in NAVIGATION {
+            assert!(command.is_empty() || may.run(command), "{href}");
+        }
+    }
+
     fn text(frame: &PageFrame) -> String {
         page(frame, "Queues", Tab::Queues, html! { p { "body" } }).into_string()
     }
