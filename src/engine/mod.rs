@@ -449,6 +449,7 @@ impl Engine {
     /// calls of [`Engine::advance`] end these leases as lost. Looks at every lease.
     pub fn recovered(&mut self) {
         self.live.recover(&mut self.store);
+        self.store.settle_busyness();
     }
 
     /// Sets back the clock of an engine that does not run: see `store/offline.rs`. It was `was` when the last

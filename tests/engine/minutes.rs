@@ -284,6 +284,54 @@ fn the_busiest_queues_are_kept() {
     assert!(!history(&mut bench, Some("b"), 60, 1).is_empty());
 }
 
+/// Minute by minute, each with an ADD to this queue.
+fn use_queue(bench: &mut Bench, queue: &'static str, minutes: u64) {
+    for _ in 0..minutes {
+        bench.at(bench.at_ms + MINUTE_MS);
+        let id = bench.at_ms;
+        add(bench, queue, 0, id);
+        while bench.advance(100) {}
+    }
+}
+
+#[test]
+fn what_was_busy_long_ago_makes_room() {
+    for restarts in [false, true] {
+        let mut bench = bench(2);
+        for id in 0..2_000 {
+            add(&mut bench, "old1", 0, id);
+            add(&mut bench, "old2", 0, id);
+        }
+        bench.at(100 * MINUTE_MS);
+        if restarts {
+            bench.restart();
+        } else {
+            use_queue(&mut bench, "old1", 200);
+        }
+        use_queue(&mut bench, "new", 80);
+        assert!(history(&mut bench, Some("new"), 60, 1).len() > 10, "{restarts}");
+        let old = ["old1", "old2"].map(|old| history(&mut bench, Some(old), 60, 1));
+        // Nobody needs the other's place.
+        assert_eq!(old.iter().filter(|rows| rows.is_empty()).count(), 1, "{restarts}");
+    }
+}
+
+#[test]
+fn a_queue_that_is_removed_leaves_its_place_at_once() {
+    for removes in ["DEL a b", "FLUSHALL"] {
+        let mut bench = bench(2);
+        add(&mut bench, "a", 0, 1);
+        add(&mut bench, "b", 0, 2);
+        say(&mut bench, removes);
+        add(&mut bench, "a", 0, 3);
+        add(&mut bench, "c", 0, 4);
+        for queue in ["a", "c"] {
+            assert_eq!(history(&mut bench, Some(queue), 1, 1)[0].added, 1, "{queue} {removes}");
+        }
+        base(&mut bench.engine);
+    }
+}
+
 #[test]
 fn a_node_that_reads_no_minutes_gets_none() {
     for (level, some) in [(LEVEL_HISTORY - 1, false), (LEVEL_HISTORY, true)] {

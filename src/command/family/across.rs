@@ -181,10 +181,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .arguments(&[
             Argument::new("queue", ArgumentKind::Bytes)
                 .optional()
-                .about("Only this queue; without it all queues of all databases together."),
+                .about("Only this queue; without it all queues of all databases together, also those that the user may not read."),
             Argument::option("LAST", "last", ArgumentKind::Duration)
                 .shown("duration")
-                .about("How far back, 1m to 1d. Default 1h."),
+                .about("How far back, whole minutes from 1m to 1d. Default 1h."),
             Argument::option("STEP", "step", ArgumentKind::Duration)
                 .shown("duration")
                 .about("The length of a row, whole minutes up to 1d. Default 1m."),
@@ -195,10 +195,12 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 the step), `added`, `delivered`, `acked`, `failed` (NACKs, leases that ran out or ended with their \
                 connection), `died`, `delayed`, `ready`, `leased` and `dead` (jobs when it ended), `lateness-p50-us` and `lateness-p99-us` of its deliveries. \
                 The last row is not over. Empty if the queue's minutes are not kept.")
-        .notes("Minutes are kept of the 200 busiest queues of the last half hour or so, fewer if they took more than a 32nd part \
-                of `maxmemory`; rows begin where they begin. In a row of several minutes p50 is their mean, weighted by \
-                deliveries, and p99 that of the worst minute. With a journal they survive restarts, and every node of a \
-                cluster has them. `LAST` and `STEP` are queues if the number of words says so, as in `DELAY.HISTORY last LAST 2h`.")
+        .notes("Minutes are kept of 200 queues, fewer if they took more than a 32nd part of `maxmemory` (69 KB each): where there are \
+                more, of the busiest of the last half hour or so, which in a cluster each node finds by itself. A queue that gets a \
+                place begins with the second minute after; its first row may be a part of its step. In a row of several minutes p50 is \
+                their mean, weighted by deliveries, and p99 that of the worst minute. A delivery that is taken back later stays \
+                counted. Minutes survive restarts with a journal, unless a base is written while its disk is nearly full; \
+                in those in which no server ran nothing happened. They go when the queue is deleted or forgotten. `LAST` and `STEP` are queues if the number of words says so, as in `DELAY.HISTORY last LAST 2h`.")
         .example(&[
             ("DELAY.ADD orders 0 x ID order:7", "\"order:7\""),
             (

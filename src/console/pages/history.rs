@@ -141,7 +141,7 @@ fn empty(queue: Option<&[u8]>) -> Markup {
     parts::empty(
         match queue {
             Some(_) => {
-                "Nothing is kept of this queue: it has had no job yet, or others are busier. 200 queues have a history."
+                "Nothing is kept of this queue: it has had no job until a minute or two ago, or others are busier."
             }
             None => "Nothing has happened yet.",
         },

@@ -71,12 +71,13 @@ impl Step<'_, '_> {
         Outcome::Replied
     }
 
-    /// None of a queue that the user may not read.
     pub fn list_minutes(&mut self, of: &ListMinutes<'_>) -> Outcome {
         let ListMinutes { db, queue, readable, last, step } = *of;
         let mut share = Share::new(self.alone);
-        let name = queue.filter(|name| share.shows(name, None, readable));
-        let number = name.and_then(|name| self.queue(QueueName { db, name }));
+        if queue.is_some_and(|name| !share.shows(name, None, readable)) {
+            return self.refuse(&Error::text("NOPERM No permissions to access a key"));
+        }
+        let number = queue.and_then(|name| self.queue(QueueName { db, name }));
         let rows = match (queue, number) {
             (Some(_), None) => Vec::new(),
             (_, number) => self.store.spans(number, self.now, last, step),

@@ -304,6 +304,7 @@ impl Store {
     pub(super) fn unbind_queue(&mut self, number: QueueNo) {
         self.set_wake(number, NEVER, NEVER);
         self.uncount_schedules(number);
+        self.forget_minutes_of(number);
         let hash = self.hasher.name(&self.queue(number).name);
         let (db, place) = place_of(number);
         let database = &mut self.databases[db];
@@ -353,6 +354,7 @@ impl Store {
 
     /// Takes all queues of a database out at once.
     pub(super) fn flush(&mut self, db: Db) {
+        self.forget_minutes_in(db);
         let Database { queues, schedule_wakes, spare_bytes, .. } =
             std::mem::take(self.database_mut(db));
         self.leaving_bytes += spare_bytes;

@@ -7,11 +7,12 @@
 //! standalone server opens the folder any more; a crash between the two leaves a folder that no start accepts, and on
 //! which this can be repeated.
 
-use crate::engine::{Engine, Settings};
+use crate::engine::Engine;
 use crate::ids::Index;
 use crate::journal::base::{self, BaseHead};
 use crate::journal::error::JournalError;
 use crate::journal::log::{Log, LogOptions};
+use crate::journal::offline::keeping_minutes;
 use crate::journal::record::entry::EPOCH;
 use crate::journal::record::raft_state::{LogIdentity, LogPosition, Members, Vote};
 use crate::journal::recovery::{Offered, Progress, Recovered, Replay, recover};
@@ -71,7 +72,7 @@ pub fn refound<S: Storage>(storage: &Arc<S>, founder: Founder) -> Result<Refound
 pub(in crate::journal) fn hold<S: Storage>(
     storage: &Arc<S>,
 ) -> Result<HeldJournal<S>, JournalError> {
-    let recovered = recover(storage, OPTIONS, Settings::default(), &Progress::default())?;
+    let recovered = recover(storage, OPTIONS, keeping_minutes(), &Progress::default())?;
     let Recovered { mut engine, log, index, first, now, epoch, opened, .. } = recovered;
     let mut at = Replay { index, first, epoch, now };
     for batch in &opened.uncommitted {

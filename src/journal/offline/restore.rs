@@ -4,10 +4,11 @@
 //! leased again since. So no token from before is taken any more, and new ones begin above all that can have been handed
 //! out: [`Engine::void_tokens`].
 
+use crate::engine::Engine;
 use crate::engine::model::token::floor_at;
-use crate::engine::{Engine, Settings};
 use crate::ids::Index;
 use crate::journal::error::JournalError;
+use crate::journal::offline::keeping_minutes;
 use crate::journal::offline::new_cluster::{self, Founder, OPTIONS, Refounded};
 use crate::journal::record::raft_state::{LogIdentity, Members};
 use crate::journal::recovery::{Progress, Recovered, Replay, load_newest, recover};
@@ -67,7 +68,7 @@ pub fn read_backup<S: Storage>(
     name: &str,
     progress: &Progress,
 ) -> Result<HeldFolder, JournalError> {
-    let (engine, at, base) = load_newest(storage, Settings::default(), progress)?;
+    let (engine, at, base) = load_newest(storage, keeping_minutes(), progress)?;
     if base.is_none() {
         let source = io::Error::new(io::ErrorKind::NotFound, "there is no complete backup in it");
         return Err(JournalError::io(name, "restore")(source));
@@ -104,7 +105,7 @@ pub fn begin<S: Storage>(
     held: HeldFolder,
     founder: Option<Founder>,
 ) -> Result<Refounded, JournalError> {
-    let recovered = recover(storage, OPTIONS, Settings::default(), &Progress::default())?;
+    let recovered = recover(storage, OPTIONS, keeping_minutes(), &Progress::default())?;
     let Recovered { log, index, .. } = recovered;
     if index > Index(0) || log.bounds().1 > Index(0) {
         let source = io::Error::new(io::ErrorKind::AlreadyExists, "it has batches");

@@ -33,7 +33,7 @@ pub fn other_settings(settings: &Settings) -> Settings {
         memory_bytes_max: 1,
         memory_bytes_over: 1,
         stats_retention_ms: 1,
-        history_queues_max: 3,
+        history_queues_max: settings.history_queues_max,
         spare_bytes_min: 0,
         spare_quiet_ms: 0,
     }

@@ -27,7 +27,8 @@ use crate::engine::store::Store;
 use crate::engine::store::minutes::rank::Walk;
 use crate::engine::store::minutes::track::{Counts, Track};
 use crate::engine::store::queue::Queue;
-use crate::ids::QueueNo;
+use crate::engine::store::queues::place_of;
+use crate::ids::{Db, QueueNo};
 use crate::time::Micros;
 
 /// The minutes of a partition.
@@ -42,8 +43,12 @@ pub struct Minutes {
     totals: Totals,
     lateness: Histogram,
     kept: Vec<Option<Kept>>,
+    /// How many there are.
+    count: usize,
     /// Bytes of their images in a base.
     image_bytes: u64,
+    /// The minute in which the last walk for the busiest queues began, and one that is under way.
+    ranked: u32,
     walk: Option<Walk>,
     /// What the last walk found, for the end of the minute.
     busiest: Option<Vec<(QueueNo, u64)>>,
@@ -77,6 +82,7 @@ impl Store {
         minutes.queues_max = queues_max as usize;
         if minutes.kept.len() > minutes.queues_max {
             minutes.kept.truncate(minutes.queues_max);
+            minutes.count = minutes.kept.iter().flatten().count();
             minutes.count_image_bytes();
         }
         if queues_max == 0 {
@@ -97,6 +103,7 @@ impl Store {
         if let Some(last) = self.minutes.all.past.back().map(|last| last.at) {
             self.close_minute(last);
         }
+        self.settle_busyness();
     }
 
     #[inline(never)]
@@ -115,7 +122,10 @@ impl Store {
                 Some(queue) => {
                     end(&mut kept.track, Counts::of(queue), queue.lateness.as_deref());
                 }
-                None => *place = None,
+                None => {
+                    *place = None;
+                    minutes.count -= 1;
+                }
             }
         }
         self.minutes = minutes;
@@ -133,17 +143,40 @@ impl Store {
     /// Keeps the minutes of a queue, if there is room for them.
     fn keep(&mut self, number: QueueNo, track: Track) {
         let born = self.queue(number).born;
-        let Minutes { kept, queues_max, .. } = &mut self.minutes;
-        let free = kept.iter().position(Option::is_none).unwrap_or(kept.len());
-        if free >= *queues_max {
+        let minutes = &mut self.minutes;
+        if minutes.count >= minutes.queues_max {
             return;
         }
-        if free == kept.len() {
-            kept.push(None);
+        let free = minutes.kept.iter().position(Option::is_none).unwrap_or(minutes.kept.len());
+        if free == minutes.kept.len() {
+            minutes.kept.push(None);
         }
-        self.minutes.image_bytes += track.image_bytes();
-        self.minutes.kept[free] = Some(Kept { queue: number, born, track });
+        minutes.count += 1;
+        minutes.image_bytes += track.image_bytes();
+        minutes.kept[free] = Some(Kept { queue: number, born, track });
         self.aside_mut(number).busyness.place = free as u16;
+    }
+
+    /// The queue is removed: its place is another one's.
+    pub(super) fn forget_minutes_of(&mut self, number: QueueNo) {
+        let place = usize::from(self.queue(number).aside.busyness.place);
+        self.forget_minutes(place, |kept| kept.queue == number);
+    }
+
+    /// All queues of a database are removed.
+    pub(super) fn forget_minutes_in(&mut self, db: Db) {
+        for place in 0..self.minutes.kept.len() {
+            self.forget_minutes(place, |kept| place_of(kept.queue).0 == usize::from(db.0));
+        }
+    }
+
+    fn forget_minutes(&mut self, place: usize, is_it: impl Fn(&Kept) -> bool) {
+        let minutes = &mut self.minutes;
+        let Some(kept) = minutes.kept.get_mut(place) else { return };
+        if let Some(kept) = kept.take_if(|kept| is_it(kept)) {
+            minutes.count -= 1;
+            minutes.image_bytes -= kept.track.image_bytes();
+        }
     }
 
     fn kept(&self, queue: &Queue) -> Option<&Kept> {

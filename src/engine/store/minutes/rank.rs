@@ -1,23 +1,25 @@
 //! Which queues are the busiest, where there are more than are kept.
 //!
 //! After each minute a walk looks at all queues, in slices. A queue's score falls by a thirty-second a minute and rises by
-//! what happened in it, so that it is that of about half an hour. A queue gives way only to one that is twice as busy: with
-//! its place its minutes are lost.
+//! what happened in it, so that it is that of about half an hour. A queue gives way only to one that is twice as busy, and
+//! only if there is no other place: with its place its minutes are lost.
+//!
+//! Scores are each node's own. After a restart those kept have the score that their minutes give, and the others none.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::engine::store::Store;
-use crate::engine::store::minutes::Minutes;
+use crate::engine::store::minutes::Kept;
 use crate::engine::store::minutes::track::{Counts, Track};
 use crate::engine::store::queues::number_at;
-use crate::ids::{DATABASES, Db, QueueNo};
+use crate::ids::{DATABASES, QueueNo};
 
 /// Queues that the walk looks at in one step of a budget.
 const RANKED_PER_STEP: u32 = 8;
 
 /// How many minutes a score is of, about.
-const SCORE_MINUTES: u32 = 32;
+const SCORE_MINUTES: f64 = 32.0;
 
 /// The most that a minute adds to a score, so that scores have 32 bits.
 const EVENTS_MAX: u32 = 1 << 26;
@@ -35,6 +37,8 @@ pub struct Busyness {
 /// A walk through all queues.
 #[derive(Default, Debug)]
 pub struct Walk {
+    /// Since the one before.
+    minutes: u32,
     db: usize,
     place: u32,
     /// The least is on top.
@@ -42,27 +46,50 @@ pub struct Walk {
 }
 
 impl Store {
-    /// A minute has ended: keeps the queues that the walk of the one before found, and begins the next walk if there are
-    /// others.
+    /// A minute has ended: keeps the queues that the walk of the one before found, and begins the next
+    /// walk.
     pub(super) fn change_kept(&mut self) {
         let since = self.minutes.open;
-        if let Some(busiest) = self.minutes.busiest.take() {
-            for place in &mut self.minutes.kept {
-                place.take_if(|kept| !busiest.contains(&(kept.queue, kept.born)));
+        let busiest = self.minutes.busiest.take().unwrap_or_default();
+        for (number, born) in &busiest {
+            let queue = self.bound_queue(*number).filter(|queue| queue.born == *born);
+            let Some(queue) = queue.filter(|queue| self.kept(queue).is_none()) else { continue };
+            let track = Track::new(since, Counts::of(queue), queue.lateness.as_deref());
+            if self.minutes.count >= self.minutes.queues_max {
+                self.make_place(&busiest);
             }
-            for (number, born) in busiest {
-                let queue = self.bound_queue(number).filter(|queue| queue.born == born);
-                let Some(queue) = queue.filter(|queue| self.kept(queue).is_none()) else {
-                    continue;
-                };
-                let track = Track::new(since, Counts::of(queue), queue.lateness.as_deref());
-                self.keep(number, track);
+            self.keep(*number, track);
+        }
+        // Also while all are kept, so that scores are right once they are needed.
+        let before = std::mem::replace(&mut self.minutes.ranked, since);
+        self.minutes.walk = Some(Walk { minutes: since - before.min(since), ..Walk::default() });
+    }
+
+    /// Drops one that is not among these.
+    fn make_place(&mut self, busiest: &[(QueueNo, u64)]) {
+        let is_other = |kept: &Kept| !busiest.contains(&(kept.queue, kept.born));
+        let mut kept = self.minutes.kept.iter_mut();
+        let other = kept.find(|place| place.as_ref().is_some_and(is_other));
+        self.minutes.count -= usize::from(other.and_then(Option::take).is_some());
+    }
+
+    /// What has happened until now is nothing new to the next walk. Looks at all queues.
+    pub fn settle_busyness(&mut self) {
+        let open = self.minutes.open;
+        self.minutes.ranked = open;
+        for database in &mut self.databases {
+            let mut from = 0;
+            while let Some(place) = database.queues.next_from(from) {
+                from = place + 1;
+                let queue = database.queues.get_mut(place).expect("a number that is taken");
+                let kept = self.minutes.kept.get(usize::from(queue.aside.busyness.place));
+                let kept = kept.and_then(Option::as_ref).filter(|kept| kept.is_of(queue));
+                let score = kept.map_or(0, |kept| kept.track.events(open, SCORE_MINUTES as u32));
+                let events = Counts::of(queue).events();
+                let busyness = &mut queue.aside.busyness;
+                (busyness.seen, busyness.score) = (events, score);
             }
         }
-        let named: usize = (0..DATABASES).map(|db| self.name_count(Db(db))).sum();
-        let Minutes { kept, walk, .. } = &mut self.minutes;
-        let kept = kept.iter().flatten().count();
-        *walk = (kept < named).then(Walk::default);
     }
 
     /// Looks for the busiest queues, in `steps`; true when there is nothing to look at before this minute ends.
@@ -94,7 +121,8 @@ impl Store {
         let events = Counts::of(queue).events();
         let Busyness { seen, score, .. } = &mut self.aside_mut(number).busyness;
         let new = events.wrapping_sub(std::mem::replace(seen, events)).min(EVENTS_MAX);
-        *score = *score - *score / SCORE_MINUTES + new;
+        let left = (1.0 - 1.0 / SCORE_MINUTES).powi(walk.minutes.min(1 << 20) as i32);
+        *score = (f64::from(*score) * left) as u32 + new;
         if *score > 0 {
             walk.best.push(Reverse((u64::from(*score) * factor, number, born)));
         }

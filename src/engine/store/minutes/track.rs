@@ -47,6 +47,15 @@ fn failed(totals: &Totals) -> u64 {
     totals.nacked + totals.timeouts + totals.lost
 }
 
+/// Lateness p50 and p99 of two parts of a minute, each with its deliveries: about, as a row of several minutes has it.
+fn joined(one: (u32, [u32; 2]), other: (u32, [u32; 2])) -> [u32; 2] {
+    let mut span = Span::default();
+    for (delivered, lateness_us) in [one, other] {
+        span.add(&Minute { delivered, lateness_us, ..Minute::default() });
+    }
+    span.lateness_us.map(narrow)
+}
+
 fn narrow(value: u64) -> u32 {
     value.try_into().unwrap_or(u32::MAX)
 }
@@ -75,7 +84,6 @@ impl Track {
             }
             _ => [0; 2],
         };
-        let [p50, p99] = lateness_us;
         Minute {
             at,
             added: grown(totals.added, from.added, carried.added),
@@ -84,7 +92,10 @@ impl Track {
             failed: grown(failed(totals), failed(from), carried.failed),
             died: grown(totals.died, from.died, carried.died),
             jobs: now.jobs.map(narrow),
-            lateness_us: [p50.max(carried.lateness_us[0]), p99.max(carried.lateness_us[1])],
+            lateness_us: joined(
+                (narrow(totals.delivered.saturating_sub(from.delivered)), lateness_us),
+                (carried.delivered, carried.lateness_us),
+            ),
         }
     }
 
@@ -125,6 +136,17 @@ impl Track {
 
     pub fn cut(&mut self, base: u32, at: u32, now: &Counts, lateness: Option<&Histogram>) {
         self.cut = Some((base, self.open(at, now, lateness)));
+    }
+
+    /// Its events in the last `span` minutes before `at`, up to a billion.
+    pub fn events(&self, at: u32, span: u32) -> u32 {
+        let begin = self.past.partition_point(|minute| minute.at + span < at);
+        let of = |minute: &Minute| {
+            let Minute { added, delivered, acked, failed, .. } = *minute;
+            u64::from(added) + u64::from(delivered) + u64::from(acked) + u64::from(failed)
+        };
+        let events = self.past.range(begin..).chain([&self.carried]).map(of).sum::<u64>();
+        narrow(events).min(1 << 30)
     }
 
     pub fn image_bytes(&self) -> u64 {
