@@ -197,10 +197,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 The last row is not over. Empty if the queue's minutes are not kept.")
         .notes("Minutes are kept of 200 queues, fewer if they took more than a 32nd part of `maxmemory` (69 KB each): where there are \
                 more, of the busiest of the last half hour or so, which in a cluster each node finds by itself. A queue that gets a \
-                place begins with the second minute after; its first row may be a part of its step. In a row of several minutes p50 is \
-                their mean, weighted by deliveries, and p99 that of the worst minute. A delivery that is taken back later stays \
-                counted. Minutes survive restarts with a journal, unless a base is written while its disk is nearly full; \
-                in those in which no server ran nothing happened. They go when the queue is deleted or forgotten. `LAST` and `STEP` are queues if the number of words says so, as in `DELAY.HISTORY last LAST 2h`.")
+                place shows up within two minutes; its first row may cover only part of a step. In a row of several minutes p50 is \
+                their mean, weighted by deliveries, and p99 that of the worst minute. A delivery that is taken back in a later minute stays \
+                counted. Minutes survive restarts with a journal, unless a base is written while its disk is nearly full. \
+                Minutes in which no server was running look idle. They go when the queue is deleted or forgotten. `LAST` and `STEP` are queues if the number of words says so, as in `DELAY.HISTORY last LAST 2h`.")
         .example(&[
             ("DELAY.ADD orders 0 x ID order:7", "\"order:7\""),
             (

@@ -163,22 +163,22 @@ fn spans(params: &Params, db: u8, queue: Option<&[u8]>) -> Markup {
 fn charts(rows: &[Minutes], (_, _, step): (&str, &str, &str)) -> Markup {
     let step_ms = rows.get(1).map_or(MINUTE_MS, |second| second.at_ms - rows[0].at_ms);
     let times = (rows[0].at_ms, step_ms);
-    let lines = |title: &str, shown: fn(u64) -> String, lines: &[(&str, Of)]| {
+    // What is counted is of the whole step; the rest as of its end.
+    let per_step = format!("in {step}");
+    let lines = |title: &str, note: &str, shown: fn(u64) -> String, lines: &[(&str, Of)]| {
         let values: Vec<(&str, Vec<u64>)> =
             lines.iter().map(|(label, of)| (*label, values(rows, *of))).collect();
-        let per = format!("in {step}");
-        let note = if title.starts_with("Jobs") || title == "Late" { "" } else { &per };
         let chart = chart::lines(&values, &LineOptions { title, times, shown });
         parts::card(title, html! { (note) }, chart)
     };
     let count = parts::grouped;
     html! {
         div class="charts" {
-            (lines("Added and delivered", count, &[("added", |row| row.added), ("delivered", |row| row.delivered)]))
-            (lines("Failed and died", count, &[("failed", |row| row.failed), ("died", |row| row.died)]))
-            (lines("Jobs ready and leased", count, &[("ready", |row| row.ready), ("leased", |row| row.leased)]))
-            (lines("Jobs delayed and dead", count, &[("delayed", |row| row.delayed), ("dead", |row| row.dead)]))
-            (lines("Late", parts::micros, &[("p99", |row| row.lateness_p99_us), ("p50", |row| row.lateness_p50_us)]))
+            (lines("Added and delivered", &per_step, count, &[("added", |row| row.added), ("delivered", |row| row.delivered)]))
+            (lines("Failed and died", &per_step, count, &[("failed", |row| row.failed), ("died", |row| row.died)]))
+            (lines("Jobs ready and leased", "", count, &[("ready", |row| row.ready), ("leased", |row| row.leased)]))
+            (lines("Jobs delayed and dead", "", count, &[("delayed", |row| row.delayed), ("dead", |row| row.dead)]))
+            (lines("Late", "", parts::micros, &[("p99", |row| row.lateness_p99_us), ("p50", |row| row.lateness_p50_us)]))
         }
         details class="numbers" { summary { "Numbers" } (table(rows, step_ms)) }
     }

@@ -111,7 +111,7 @@ pub fn lines(series: &[(&str, Vec<u64>)], options: &LineOptions<'_>) -> Markup {
         figure class="chart small" {
             svg role="img" aria-label=(label) viewBox={ "0 0 " (count.max(2) - 1) " " (HEIGHT) } preserveAspectRatio="none" {
                 title { (label) }
-                // What is first is drawn last, above.
+                // The first line is drawn last, so that it is on top.
                 @for ((_, values), class) in series.iter().zip(["first", "second"]).rev() {
                     polyline class={ "line " (class) } points=(points(values)) vector-effect="non-scaling-stroke" {}
                 }

@@ -7,7 +7,7 @@ use crate::time::{Micros, Millis};
 /// A minute, ms.
 pub const MINUTE_MS: u64 = 60_000;
 
-/// What is kept of a minute. Counts stop at 4 billion, latenesses at 71 minutes.
+/// The counts of one minute. They stop at 4 billion, and lateness stops at 71 minutes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Minute {
@@ -71,7 +71,8 @@ pub struct Span {
     pub died: u64,
     /// Jobs by state when it ended.
     pub jobs: [u64; 4],
-    /// Of several minutes p50 is their mean, weighted by deliveries, and p99 that of the worst; µs.
+    /// Lateness p50 and p99, µs. For several minutes p50 is their mean weighted by deliveries, and p99 is that of the worst
+    /// minute.
     pub lateness_us: [u64; 2],
 }
 

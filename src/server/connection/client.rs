@@ -137,7 +137,6 @@ impl Client {
         Read::Bytes(total)
     }
 
-    /// Bytes held for what it has sent: partial and waiting requests, and its transaction.
     /// The server is about to end the connection for a reason of its own: a session of the console goes on with another
     /// one.
     pub fn leave(&self) {
@@ -147,6 +146,7 @@ impl Client {
         }
     }
 
+    /// Bytes held for what it has sent: partial and waiting requests, and its transaction.
     pub fn held_bytes(&self) -> usize {
         self.input.held_bytes() + self.session.memory_bytes() + self.socket.stream.held_bytes()
     }

@@ -292,9 +292,10 @@ impl Turns {
         self.core.close(&mut self.clients, slot);
     }
 
+    /// Closes connections because replies on them are not to come. A session of the console goes on with another one.
     pub(super) fn close_those(&mut self, is_meant: impl Fn(&Core, (u32, &Client)) -> bool) {
         let meant = self.clients.iter().filter(|at| is_meant(&self.core, *at));
-        let slots: Vec<u32> = meant.map(|(slot, _)| slot).collect();
+        let slots: Vec<u32> = meant.inspect(|(_, client)| client.leave()).map(|at| at.0).collect();
         slots.into_iter().for_each(|slot| self.close(slot));
     }
 

@@ -81,11 +81,7 @@ impl Turns {
         if self.troubles.lets_go(now_us, stuck_us) {
             self.close_those(|core, (slot, client)| {
                 let waits = core.outputs.is_waiting(slot) || client.session.is_subscribed();
-                let goes = waits && client.session.face() == Face::Data;
-                if goes {
-                    client.leave();
-                }
-                goes
+                waits && client.session.face() == Face::Data
             });
         }
     }

@@ -1,7 +1,7 @@
 //! The minutes in a base: after the images of the state, and counted by none of its sums.
 //!
-//! What is over does not change, so it is written whenever the walk comes by; of the minute that is open when the base is
-//! begun, what it is then is noted.
+//! A minute that is over does not change, so it is written whenever the walk gets there. The counts of the open minute are
+//! noted when the base begins.
 
 use crate::engine::model::minutes::Minute;
 use crate::engine::store::Store;
@@ -36,9 +36,8 @@ impl Store {
         let counts = self.counts_of_all(&minutes);
         minutes.all.cut(base, open, &counts, Some(&minutes.lateness));
         for kept in minutes.kept.iter_mut().flatten() {
-            if let Some(queue) = self.bound_queue(kept.queue).filter(|queue| kept.is_of(queue)) {
-                kept.track.cut(base, open, &Counts::of(queue), queue.lateness.as_deref());
-            }
+            let queue = self.queue(kept.queue);
+            kept.track.cut(base, open, &Counts::of(queue), queue.lateness.as_deref());
         }
         self.minutes = minutes;
     }

@@ -39,7 +39,7 @@ pub struct Minutes {
     /// How many queues are kept at most; without any, nothing is.
     queues_max: usize,
     all: Track,
-    /// Of all queues, removed ones included.
+    /// Totals of all queues, including removed ones.
     totals: Totals,
     lateness: Histogram,
     kept: Vec<Option<Kept>>,
@@ -54,18 +54,11 @@ pub struct Minutes {
     busiest: Option<Vec<(QueueNo, u64)>>,
 }
 
+/// A queue that is there: a place is left when its queue is removed.
 #[derive(Debug)]
 struct Kept {
     queue: QueueNo,
-    /// Which binding of the number: it may be another queue's by now.
-    born: u64,
     track: Track,
-}
-
-impl Kept {
-    fn is_of(&self, queue: &Queue) -> bool {
-        (self.queue, self.born) == (queue.number, queue.born)
-    }
 }
 
 impl Minutes {
@@ -90,7 +83,7 @@ impl Store {
         }
     }
 
-    /// Closes the minute that ended before `now`. Cost: a comparison, and once a minute some 50 µs with 200 queues.
+    /// Closes the minute that ended before `now`. Cost: a comparison, and once a minute some 30 µs with 200 queues.
     #[inline]
     pub(super) fn pass_minute(&mut self, now: Micros) {
         if self.minutes.queues_max > 0 && Minute::of(now) > self.minutes.open {
@@ -116,17 +109,9 @@ impl Store {
             _ => track.close(open, counts, lateness),
         };
         end(&mut minutes.all, counts, Some(&minutes.lateness));
-        for place in &mut minutes.kept {
-            let Some(kept) = place else { continue };
-            match self.bound_queue(kept.queue).filter(|queue| kept.is_of(queue)) {
-                Some(queue) => {
-                    end(&mut kept.track, Counts::of(queue), queue.lateness.as_deref());
-                }
-                None => {
-                    *place = None;
-                    minutes.count -= 1;
-                }
-            }
+        for kept in minutes.kept.iter_mut().flatten() {
+            let queue = self.queue(kept.queue);
+            end(&mut kept.track, Counts::of(queue), queue.lateness.as_deref());
         }
         self.minutes = minutes;
         self.change_kept();
@@ -142,7 +127,6 @@ impl Store {
 
     /// Keeps the minutes of a queue, if there is room for them.
     fn keep(&mut self, number: QueueNo, track: Track) {
-        let born = self.queue(number).born;
         let minutes = &mut self.minutes;
         if minutes.count >= minutes.queues_max {
             return;
@@ -153,7 +137,7 @@ impl Store {
         }
         minutes.count += 1;
         minutes.image_bytes += track.image_bytes();
-        minutes.kept[free] = Some(Kept { queue: number, born, track });
+        minutes.kept[free] = Some(Kept { queue: number, track });
         self.aside_mut(number).busyness.place = free as u16;
     }
 
@@ -181,7 +165,7 @@ impl Store {
 
     fn kept(&self, queue: &Queue) -> Option<&Kept> {
         let kept = self.minutes.kept.get(usize::from(queue.aside.busyness.place))?.as_ref();
-        kept.filter(|kept| kept.is_of(queue))
+        kept.filter(|kept| kept.queue == queue.number)
     }
 
     fn counts_of_all(&self, minutes: &Minutes) -> Counts {

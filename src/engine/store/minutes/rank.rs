@@ -24,7 +24,7 @@ const SCORE_MINUTES: f64 = 32.0;
 /// The most that a minute adds to a score, so that scores have 32 bits.
 const EVENTS_MAX: u32 = 1 << 26;
 
-/// What is known of how busy a queue is, whether its minutes are kept or not.
+/// How busy a queue is; every queue has one, so that those that are not kept can be compared with those that are.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Busyness {
     /// Its events when it was looked at last; wraps.
@@ -37,8 +37,8 @@ pub struct Busyness {
 /// A walk through all queues.
 #[derive(Default, Debug)]
 pub struct Walk {
-    /// Since the one before.
-    minutes: u32,
+    /// The part that is left of each score since the walk before.
+    left: f64,
     db: usize,
     place: u32,
     /// The least is on top.
@@ -62,15 +62,18 @@ impl Store {
         }
         // Also while all are kept, so that scores are right once they are needed.
         let before = std::mem::replace(&mut self.minutes.ranked, since);
-        self.minutes.walk = Some(Walk { minutes: since - before.min(since), ..Walk::default() });
+        let passed = (since - before.min(since)).min(1 << 20);
+        let left = (1.0 - 1.0 / SCORE_MINUTES).powi(passed as i32);
+        self.minutes.walk = Some(Walk { left, ..Walk::default() });
     }
 
     /// Drops one that is not among these.
     fn make_place(&mut self, busiest: &[(QueueNo, u64)]) {
-        let is_other = |kept: &Kept| !busiest.contains(&(kept.queue, kept.born));
-        let mut kept = self.minutes.kept.iter_mut();
-        let other = kept.find(|place| place.as_ref().is_some_and(is_other));
-        self.minutes.count -= usize::from(other.and_then(Option::take).is_some());
+        let is_other = |kept: &Kept| busiest.iter().all(|(number, _)| *number != kept.queue);
+        let mut kept = self.minutes.kept.iter();
+        if let Some(place) = kept.position(|kept| kept.as_ref().is_some_and(is_other)) {
+            self.forget_minutes(place, |_| true);
+        }
     }
 
     /// What has happened until now is nothing new to the next walk. Looks at all queues.
@@ -83,7 +86,8 @@ impl Store {
                 from = place + 1;
                 let queue = database.queues.get_mut(place).expect("a number that is taken");
                 let kept = self.minutes.kept.get(usize::from(queue.aside.busyness.place));
-                let kept = kept.and_then(Option::as_ref).filter(|kept| kept.is_of(queue));
+                let kept = kept.and_then(Option::as_ref);
+                let kept = kept.filter(|kept| kept.queue == queue.number);
                 let score = kept.map_or(0, |kept| kept.track.events(open, SCORE_MINUTES as u32));
                 let events = Counts::of(queue).events();
                 let busyness = &mut queue.aside.busyness;
@@ -121,8 +125,7 @@ impl Store {
         let events = Counts::of(queue).events();
         let Busyness { seen, score, .. } = &mut self.aside_mut(number).busyness;
         let new = events.wrapping_sub(std::mem::replace(seen, events)).min(EVENTS_MAX);
-        let left = (1.0 - 1.0 / SCORE_MINUTES).powi(walk.minutes.min(1 << 20) as i32);
-        *score = (f64::from(*score) * left) as u32 + new;
+        *score = (f64::from(*score) * walk.left) as u32 + new;
         if *score > 0 {
             walk.best.push(Reverse((u64::from(*score) * factor, number, born)));
         }

@@ -1,4 +1,4 @@
-//! The minutes of one queue, or of all together.
+//! How minutes are counted, kept and shown.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::engine::store::snapshot::record;
 use crate::limits::{DAY_MINUTES, MINUTES_PER_IMAGE};
 use crate::time::Millis;
 
-/// What is kept of one queue, or of all.
+/// The minutes of one queue, or of all queues together.
 #[derive(Default, Debug)]
 pub struct Track {
     /// The first minute that was counted.
@@ -167,27 +167,20 @@ impl Track {
 
     /// Rows from the minute `first` to `last`, which is not over, of `step` minutes.
     pub fn spans(&self, open: Minute, (first, last): (u32, u32), step: u32) -> Vec<Span> {
-        let begin = first.max(self.since) / step;
-        let mut spans: Vec<Span> = (begin..=last / step)
-            .map(|span| Span {
-                at: Millis(u64::from(span) * u64::from(step) * MINUTE_MS),
-                ..Span::default()
-            })
-            .collect();
-        let (mut jobs, mut filled) = ([0; 4], 0);
-        for minute in self.past.iter().chain([&open]) {
-            let at = (minute.at / step).checked_sub(begin).map(|at| at as usize);
-            let Some(at) = at.filter(|at| *at < spans.len()) else {
+        let (mut minutes, mut jobs) = (self.past.iter().chain([&open]).peekable(), [0; 4]);
+        let row = |number: u32| {
+            let at = Millis(u64::from(number) * u64::from(step) * MINUTE_MS);
+            let mut span = Span { at, ..Span::default() };
+            while let Some(minute) = minutes.next_if(|minute| minute.at / step <= number) {
+                if minute.at / step == number {
+                    span.add(minute);
+                }
                 jobs = minute.jobs.map(u64::from);
-                continue;
-            };
-            // Nothing happened in those between.
-            spans[filled.min(at)..at].iter_mut().for_each(|span| span.jobs = jobs);
-            spans[at].add(minute);
-            (jobs, filled) = (spans[at].jobs, at + 1);
-        }
-        let rest = filled.min(spans.len());
-        spans[rest..].iter_mut().for_each(|span| span.jobs = jobs);
-        spans
+            }
+            // Where nothing happened there are as many as before.
+            span.jobs = jobs;
+            span
+        };
+        (first.max(self.since) / step..=last / step).map(row).collect()
     }
 }

@@ -73,7 +73,7 @@ enum SnapshotWalk {
     Policies(u32),
     /// At a position of a database: the queue there, by its birth, and the position in it.
     Queues { db: usize, place: u32, at: Option<(u64, IndexScan)> },
-    /// What is no part of the state, and has no image before a change.
+    /// The minutes: they are not part of the state, so nothing is written before they change.
     Minutes(MinutesScan),
 }
 
