@@ -94,6 +94,12 @@ pub enum Error {
          shorter range"
     )]
     TransactionRange { max: u64 },
+    /// Another node answers for this hash slot: `host:port`.
+    #[error("MOVED {slot} {address}")]
+    Moved { slot: u16, address: String },
+    /// None does now, for this reason.
+    #[error("CLUSTERDOWN {0}")]
+    ClusterDown(String),
     /// The journal does not take what the request would record.
     #[error(transparent)]
     Misconf(#[from] Misconf),

@@ -8,6 +8,7 @@ pub mod console;
 pub mod engine;
 pub mod error;
 pub mod glob;
+pub mod hash_slot;
 pub mod ids;
 pub mod journal;
 pub mod limits;

@@ -100,6 +100,7 @@ complete -c delayd -n $server -l appenddirname -x -d 'The journal\'s folder, in 
 complete -c delayd -n $server -l journal-segment-size -x -d 'Size of the journal\'s files, a multiple of 4096, and at most an eighth of the disk'
 complete -c delayd -n $server -l cluster-node -x -d 'This node\'s name in its cluster'
 complete -c delayd -n $server -l cluster-nodes -x -d 'All nodes, this one included, as name=host:port, separated by commas or spaces, with the ports for other nodes'
+complete -c delayd -n $server -l cluster-enabled -x -a 'yes no' -d 'Whether clients of a Redis Cluster find their way'
 complete -c delayd -n $server -l cluster-port -x -d 'The port where other nodes connect'
 complete -c delayd -n $server -l cluster-bind -x -d 'Addresses to listen on for other nodes, written as for bind'
 complete -c delayd -n $server -l cluster-announce-ip -x -d 'The address or host name at which clients and other nodes reach this node'

@@ -341,6 +341,18 @@ class Cluster:
     def sentinels(self):
         return ",".join(f"127.0.0.1:{ports[2]}" for ports in self.ports)
 
+    def clients(self):
+        return ",".join(f"127.0.0.1:{ports[0]}" for ports in self.ports)
+
+    def moved(self):
+        """How often the nodes have sent a client on."""
+        count = 0
+        for node in range(3):
+            with Raw("127.0.0.1", self.port(node), timeout=5) as raw:
+                line = info(raw, "errorstats").get("errorstat_MOVED", "count=0")
+                count += int(line.split("=")[1])
+        return count
+
     def start(self, node):
         """Begins a node; `wait_for` waits until it is one of them."""
         name, (port, peers, sentinel) = f"n{node + 1}", self.ports[node]

@@ -192,6 +192,8 @@ options! {
          nodes hold the same jobs and one of them decides; acknowledged changes are on more than half of them."),
     Fixed ClusterNodes(&["cluster-nodes"], OptionKind::Words, &[""],
         "All nodes, this one included, as `name=host:port`, separated by commas or spaces, with the ports for other nodes. The same on all of them. Once the cluster has formed, its own list of members applies."),
+    Fixed ClusterEnabled(&["cluster-enabled"], OptionKind::YesNo, &["no"],
+        "Whether clients of a Redis Cluster find their way: CLUSTER is answered, and a follower sends commands on queues to the leader with MOVED. Only database 0 is served then. The same on all nodes. See [spread.md](spread.md)."),
     Fixed ClusterPort(&["cluster-port"], PORT, &["0"],
         "The port where other nodes connect; 0 for port plus 10000."),
     Fixed ClusterBind(&["cluster-bind"], OptionKind::Words, &[""],

@@ -37,6 +37,8 @@ pub struct ClusterView {
     pub epoch: u64,
     /// The leader, which may be this node.
     pub leader: Option<u64>,
+    /// The leader, or the last one that was known here.
+    pub led: Option<u64>,
     /// The last index of this node's log.
     pub last: u64,
     /// The last index known committed.
@@ -91,6 +93,8 @@ pub struct NodeView {
     pub name: String,
     /// Where clients reach it.
     pub client: Address,
+    /// Where they do with TLS.
+    pub tls: Option<Address>,
     /// Where other nodes do.
     pub peer: Address,
     /// Where it answers as a Sentinel, if it does.
@@ -209,6 +213,7 @@ impl NodeView {
             id: *id,
             name: node.name.to_string(),
             client: node.client.clone(),
+            tls: node.tls.clone(),
             peer: node.peer.clone(),
             sentinel: node.sentinel.clone(),
             is_voter: [voters, outgoing].iter().any(|list| list.contains(id)),
@@ -263,6 +268,7 @@ impl ClusterView {
             conflict: status.conflict.clone(),
             epoch: status.term,
             leader: status.leader,
+            led: status.leader,
             last: status.last,
             committed: status.commit,
             applied: own.applied,
@@ -337,6 +343,16 @@ impl ClusterView {
             false => self.is_led(),
         };
         Some(leader).filter(|_| is_there && self.forming.is_none())
+    }
+
+    /// The node that clients are sent to: the leader within reach, or for 4 E the last one that was heard. It may only be
+    /// slow; and a client that does not find it asks another node.
+    pub fn leader_for_clients(&self) -> Option<&NodeView> {
+        let is_recent = || self.leader_heard_us.is_some_and(|us| us <= 4 * self.election_us);
+        let last = || self.nodes.iter().find(|node| Some(node.id) == self.led && !node.has_left);
+        self.leader_within_reach().or_else(|| {
+            last().filter(|node| node.id != self.node && is_recent() && self.forming.is_none())
+        })
     }
 
     /// By how much this node's wall clock is beyond what it is believed, µs.

@@ -17,6 +17,8 @@ pub struct About<'a> {
     pub memory_bytes_machine: u64,
     pub fsync: &'a str,
     pub allocator: &'a str,
+    /// Clients of a Redis Cluster find their way.
+    pub clustered: bool,
     /// A service manager started it and waits to hear from it.
     pub supervised: bool,
     /// For the thread that runs the turns.
@@ -54,7 +56,7 @@ const SECTIONS: [Section; 15] = [
     Section { name: "Commandstats", by_default: false, write: commandstats },
     Section { name: "Latencystats", by_default: false, write: latencystats },
     Section { name: "Errorstats", by_default: true, write: errorstats },
-    Section { name: "Cluster", by_default: true, write: |_, text| text.line("cluster_enabled", 0) },
+    Section { name: "Cluster", by_default: true, write: cluster },
     Section { name: "Keyspace", by_default: true, write: keyspace },
     Section { name: "Delay", by_default: true, write: delay },
 ];
@@ -112,7 +114,7 @@ fn server(facts: &InfoFacts<'_>, text: &mut Text) {
         ("redis_git_sha1", &"00000000"),
         ("redis_git_dirty", &0),
         ("redis_build_id", &"0"),
-        ("redis_mode", &if facts.about.sentinel.is_some() { "sentinel" } else { "standalone" }),
+        ("redis_mode", &mode(facts)),
         ("os", &facts.about.os),
         ("arch_bits", &usize::BITS),
         ("monotonic_clock", &"POSIX clock_gettime"),
@@ -190,6 +192,18 @@ fn memory(facts: &InfoFacts<'_>, text: &mut Text) {
         ("lazyfree_pending_objects", &0),
         ("lazyfreed_objects", &0),
     ]);
+}
+
+fn cluster(facts: &InfoFacts<'_>, text: &mut Text) {
+    text.line("cluster_enabled", u8::from(facts.about.clustered));
+}
+
+fn mode(facts: &InfoFacts<'_>) -> &'static str {
+    match facts.about {
+        About { sentinel: Some(_), .. } => "sentinel",
+        About { clustered: true, .. } => "cluster",
+        _ => "standalone",
+    }
 }
 
 fn percent(part: u64, whole: u64) -> f64 {

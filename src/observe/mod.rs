@@ -3,6 +3,7 @@
 
 pub mod cluster;
 pub mod commands;
+pub mod hash_slots;
 pub mod health;
 pub mod info;
 pub mod lateness;

@@ -131,6 +131,8 @@ pub struct Limits {
     pub output_pubsub: OutputLimit,
     pub slow: Slow,
     pub protected: bool,
+    /// Redis Cluster's clients find their way here.
+    pub clustered: bool,
     pub notify: Notify,
 }
 
@@ -203,10 +205,29 @@ impl Core {
         // From the journal's last instant on even if the wall clock was set back since.
         self.engine.settings_mut().token_floor = floor_at(self.clock.now.floor().0);
         self.outputs.gate.turn = 1;
+        self.check_databases()?;
         let jobs: u64 = self.engine.job_counts().iter().sum();
         tracing::info!(jobs, facts, index = index.0, took_us, "the journal is loaded");
         self.durability.show(&mut self.outputs, &self.clock);
         Ok(())
+    }
+
+    /// Clients of a Redis Cluster reach database 0 alone: jobs in others would be kept, and never taken.
+    fn check_databases(&self) -> io::Result<()> {
+        let counts = self.engine.queue_counts();
+        let others: Vec<String> = (1..)
+            .zip(&counts[1..])
+            .filter(|(_, count)| **count > 0)
+            .map(|(db, count)| format!("{count} in database {db}"))
+            .collect();
+        if others.is_empty() || !self.options.limits.clustered {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "cluster-enabled is yes, and only database 0 is served then, but there are queues in others: {}; start with \
+             cluster-enabled no",
+            others.join(", ")
+        )))
     }
 
     /// Goes on with another engine, which looks at its schedules by the tables of zones that are used.
@@ -439,6 +460,7 @@ impl Limits {
                 bytes_max: log_bytes_max(config),
             },
             protected: config.flag(Name::ProtectedMode),
+            clustered: config.flag(Name::ClusterEnabled),
             notify: Notify::of(config.text(Name::NotifyKeyspaceEvents)),
         }
     }

@@ -5,7 +5,7 @@ use crate::command::table::Face;
 use crate::ids::Db;
 use crate::resp::Protocol;
 use crate::session::world::{Admin, World};
-use crate::session::{CommandStep, Session, acl};
+use crate::session::{CommandStep, Session, acl, hash_slots};
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
@@ -25,6 +25,11 @@ impl Session {
             Connection::Hello(hello) => return self.hello(hello, world),
             Connection::Auth { user, password } => return self.auth(user, password, world),
             Connection::Select(db) => self.db = db,
+            Connection::ReadOnly(_) | Connection::Asking if !world.obstacles().clustered => {
+                return self.fail(hash_slots::OFF, world);
+            }
+            Connection::ReadOnly(on) => self.reads_followers = on,
+            Connection::Asking => {}
             Connection::SetName(name) => self.name = name.to_vec(),
             Connection::SetLibName(name) => self.lib_name = name.to_vec(),
             Connection::SetLibVersion(version) => self.lib_version = version.to_vec(),
@@ -116,6 +121,7 @@ impl Session {
             Protocol::Resp2 => 2,
             Protocol::Resp3 => 3,
         };
+        let mode: &[u8] = if world.obstacles().clustered { b"cluster" } else { b"standalone" };
         let role: &[u8] = if world.is_replica() { b"replica" } else { b"master" };
         let mut out = world.encoder(self.id);
         out.map(if self.face == Face::Data { 7 } else { 6 });
@@ -130,7 +136,7 @@ impl Session {
         out.bulk(b"mode");
         match self.face {
             Face::Data => {
-                out.bulk(b"standalone");
+                out.bulk(mode);
                 out.bulk(b"role");
                 out.bulk(role);
             }
@@ -150,6 +156,7 @@ impl Session {
         self.name = Vec::new();
         self.no_evict = false;
         self.no_touch = false;
+        self.reads_followers = false;
         self.replies = ReplyMode::On;
         self.replies_chosen = true;
         self.mute(false, world);

@@ -5,6 +5,7 @@
 
 pub mod acl;
 pub mod client_line;
+pub mod hash_slots;
 pub mod standing;
 pub mod world;
 
@@ -80,6 +81,8 @@ pub struct Session {
     closing: bool,
     /// It was refused something, as no node that leads is known here.
     seeks_leader: bool,
+    /// READONLY: it reads from followers too.
+    reads_followers: bool,
     last: Option<&'static CommandSpec>,
     transaction: Option<QueuedCommands>,
     /// EXEC is running its commands.
@@ -144,6 +147,7 @@ impl Session {
             replies_chosen: false,
             closing: false,
             seeks_leader: false,
+            reads_followers: false,
             last: None,
             transaction: None,
             executing: false,
@@ -335,8 +339,11 @@ impl Session {
         if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
             self.transaction = None;
             self.unwatch(world);
-            let why = text.strip_prefix("ERR ").unwrap_or(&text);
-            text = format!("EXECABORT Transaction discarded because of: {why}");
+            // Clients of a Redis Cluster look for these two in the first word, and begin again elsewhere.
+            if !matches!(error, Error::Moved { .. } | Error::ClusterDown(_)) {
+                let why = text.strip_prefix("ERR ").unwrap_or(&text);
+                text = format!("EXECABORT Transaction discarded because of: {why}");
+            }
         } else if let Some(queue) = &mut self.transaction {
             queue.spoil();
         }
@@ -376,6 +383,11 @@ impl Session {
             Face::Data => world.obstacles(),
             Face::Sentinel => Obstacles::default(),
         };
+        if obstacles.clustered
+            && let Err(error) = self.check_slot(spec, args, world)
+        {
+            return self.refuse(spec, args, error, world);
+        }
         // Also when it would only be queued, as in Redis: EXEC refuses the whole then.
         if obstacles.limited
             && let Err(error) = self.check_standing(spec, world)

@@ -33,6 +33,8 @@ pub(super) struct QueuedCommands {
     opened_all: bool,
     /// A command was refused when it was to be queued: EXEC will refuse the whole.
     spoilt: bool,
+    /// The hash slot of all its queues, if it names any and that matters.
+    slot: Option<u16>,
 }
 
 /// One queued command: its words one after another, and where each ends.
@@ -79,6 +81,19 @@ impl QueuedCommands {
 
     pub(super) fn writes(&self) -> bool {
         self.commands.iter().any(|queued| writes(queued.spec))
+    }
+
+    pub(super) fn only_reads(&self) -> bool {
+        self.commands.iter().all(|queued| queued.spec.has(Flag::ReadOnly))
+    }
+
+    /// The hash slot of its queues; none if it will be refused anyway.
+    pub(super) fn slot(&self) -> Option<u16> {
+        self.slot.filter(|_| !self.spoilt)
+    }
+
+    pub(super) fn set_slot(&mut self, slot: u16) {
+        self.slot = Some(slot);
     }
 
     /// Whether the server answers all of them just now.

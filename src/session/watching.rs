@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::decide::watch::Stamp;
 use crate::engine::model::request::QueueName;
+use crate::hash_slot::hash_slot;
 use crate::ids::Db;
 use crate::limits::WATCHED_MAX;
 use crate::session::world::World;
@@ -27,6 +28,11 @@ impl Watching {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The hash slot of the first of them.
+    pub(super) fn slot(&self) -> Option<u16> {
+        self.queues.keys().next().map(|(_, name)| hash_slot(name))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol};
 use crate::session::acl::Acl;
 use crate::session::acl::log::{Context, Reason};
+use crate::session::hash_slots::Owner;
 use crate::session::{CommandStep, NodeStanding, Session};
 
 /// The server as one session sees it during one command.
@@ -108,6 +109,9 @@ pub trait World {
     /// The server's current role for its clients.
     fn standing(&self) -> &NodeStanding;
 
+    /// Where the queues of a hash slot are decided on, for the running client.
+    fn owner(&self, slot: u16) -> Owner;
+
     /// Whether it is a node of a cluster that another one decides for.
     fn is_replica(&self) -> bool;
 
@@ -138,6 +142,8 @@ pub struct Obstacles {
     /// Not every command is served: [`World::standing`] says which. While the server loads, the engine must look
     /// empty to those that are.
     pub limited: bool,
+    /// `cluster-enabled yes`: [`World::owner`] says which queues are answered for here.
+    pub clustered: bool,
     /// Clients are paused, and then whether only commands that write are kept back.
     pub paused: Option<bool>,
 }

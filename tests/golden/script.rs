@@ -12,6 +12,7 @@
 //! a stops reading                    what the server writes to client a does not leave
 //! @ +30s                             the clock moves
 //! % begins 2027-01-15T08:00:00Z      what time it is as the section begins, in front of its first client
+//! % option cluster-enabled yes       what the server is started with, before the first client of the section
 //! % head 3                           of the next answer only three lines are shown
 //! % fields state attempt             of the maps in the next answer, or of its lines, only these fields
 //! % length                           of the next answer, which is drawn, only its length is shown
@@ -22,7 +23,8 @@
 //! % flow full                        what the journal allows: runs, held, reserve, full, failed
 //! % stands following                 as a node of a cluster: serving, loading, following, blind (a follower that answers no
 //!                                    reads), leaderless, down, forming n3 is missing; what comes after serving is a demotion
-//! % cluster leader                   what there is to tell of the cluster: leader, sick, follower, lost (no leader), forming
+//! % cluster leader                   what there is to tell of the cluster: leader, sick, follower, quiet (its leader was not heard for
+//!                                    3 E), lost (no leader), forming
 //!     a< "hello"                     what client a received; indented lines are the answers
 //! ```
 //!
@@ -209,7 +211,7 @@ impl<'f> Play<'f> {
         Play {
             file,
             number: 0,
-            server: server(START),
+            server: server(START, &[]),
             resp3,
             clients: Vec::new(),
             head: None,
@@ -241,7 +243,15 @@ impl<'f> Play<'f> {
             let start = instant(start).filter(|_| self.clients.is_empty());
             let start =
                 start.unwrap_or_else(|| self.fail("begins needs a time, before any client"));
-            self.server = server(start);
+            self.server = server(start, &[]);
+            return Vec::new();
+        }
+        if let Some((name, value)) = line.strip_prefix("% option ").and_then(|o| o.split_once(' '))
+        {
+            if !self.clients.is_empty() {
+                self.fail("an option is given before any client");
+            }
+            self.server = server(START, &[(name, value)]);
             return Vec::new();
         }
         if line == "% length" {
@@ -424,12 +434,12 @@ impl<'f> Play<'f> {
     }
 }
 
-fn server(start: Millis) -> InMemory {
+fn server(start: Millis, options: &[(&str, &str)]) -> InMemory {
     let mut config = Config::default();
     config.machine_bytes = 8 << 30;
     // There is no journal until the script opens one.
-    for (name, value) in [("maxclients", "100"), ("appendonly", "no")] {
-        config.set(name, &[value.to_owned()]).expect("a fitting value");
+    for (name, value) in [("maxclients", "100"), ("appendonly", "no")].iter().chain(options) {
+        config.set(name, &[(*value).to_owned()]).expect("a fitting value");
     }
     InMemory::new(config, start)
 }

@@ -24,6 +24,7 @@ mod sick;
 mod sick_figures;
 mod sick_leader;
 mod silence;
+mod slots;
 mod steady;
 mod told;
 mod totals;

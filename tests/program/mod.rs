@@ -17,6 +17,7 @@ mod latest;
 mod metrics;
 mod recurring;
 mod secrets;
+mod slots;
 mod small;
 mod standstill;
 mod starters;

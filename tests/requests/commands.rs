@@ -202,8 +202,8 @@ fn every_command_takes_what_its_tree_requires() {
             "dump", "restore", "move", "client|caching", "client|tracking",
             // No script is run.
             "eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function|delete",
-            "function|kill", "function|load", "script|kill", "script|load", "asking", "cluster",
-            "readonly", "readwrite", "swapdb", // Nothing is replicated.
+            "function|kill", "function|load", "script|kill", "script|load", "swapdb",
+            // Nothing is replicated.
             "debug", "psync", "replconf", "replicaof", "slaveof", "sync",
             // Nothing is noted.
             "latency|graph"

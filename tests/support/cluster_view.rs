@@ -6,8 +6,8 @@ use delayd::cluster::timing::clocks::ClockStatus;
 use delayd::cluster::timing::health::{Health, Sick, Why};
 use delayd::observe::cluster::{ClusterView, NodeView, RaftRole};
 
-/// By a word: `leader`, `sick` (a leader whose disk hangs), `invited` (a leader that waits for n4), `follower`, `lost` (it has
-/// not heard of the leader for 5 s), `removed`, `forming`.
+/// By a word: `leader`, `sick` (a leader whose disk hangs), `invited` (a leader that waits for n4), `follower`, `quiet` (it has not
+/// heard of the leader for 3 E), `lost` (for 5 s), `removed`, `forming`.
 pub fn view_of(word: &str) -> Option<ClusterView> {
     let follower = ClusterView {
         leader_heard_us: Some(50_000),
@@ -40,6 +40,12 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
             ClusterView { nodes: vec![own, node(2, None), node(3, None)], ..follower }
         }
         "follower" => follower,
+        "quiet" => ClusterView {
+            leader: None,
+            leader_heard_us: Some(900_000),
+            read_age_us: Some(900_000),
+            ..follower
+        },
         "lost" => ClusterView {
             leader_heard_us: Some(5_000_000),
             read_age_us: Some(5_000_000),
@@ -82,6 +88,7 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
         role,
         epoch: 7,
         leader,
+        led: leader,
         last: 120,
         committed: 118,
         applied: 117,
@@ -111,6 +118,7 @@ fn node(id: u64, matched: Option<u64>) -> NodeView {
         id,
         name: format!("n{id}"),
         client: address(9_247),
+        tls: Some(address(9_347)),
         peer: address(19_247),
         sentinel: Some(address(26_378)),
         is_voter: true,

@@ -61,10 +61,10 @@ export function asDelaydError(error) {
 }
 
 // The server refused the command and will accept it later: it is loading, is not the leader, has no majority, or is out of room.
-const PASSING = new Set(['CONNECTION', 'LOADING', 'READONLY', 'MASTERDOWN', 'TRYAGAIN', 'BUSY', 'UNBLOCKED']);
+const ANOTHER_LEADS = new Set(['READONLY', 'MASTERDOWN', 'MOVED', 'CLUSTERDOWN']);
+const PASSING = new Set([...ANOTHER_LEADS, 'CONNECTION', 'LOADING', 'TRYAGAIN', 'BUSY', 'UNBLOCKED']);
 const OUT_OF_ROOM = new Set(['OOM', 'MISCONF']);
 const REFUSED = new Set(['NOAUTH', 'WRONGPASS', 'NOPERM']);
-const ANOTHER_LEADS = new Set(['READONLY', 'MASTERDOWN']);
 
 /** Whether the same command may succeed later. A worker also waits for memory and disk; a producer is told. @param {any} error */
 export function passes(error, waitsForRoom = false) {

@@ -214,7 +214,7 @@ describe('faults', { concurrency: 4 }, () => {
 
   test('what the server cannot do yet is tried again', () => withServer(async (server) => {
     const proxy = await Proxy.start(server.port);
-    const refusals = { 'DELAY.RESERVE': ['LOADING', 'READONLY', 'MASTERDOWN', 'MISCONF'], 'DELAY.ACK': ['MISCONF', 'OOM', 'READONLY', 'BUSY'] };
+    const refusals = { 'DELAY.RESERVE': ['LOADING', 'READONLY', 'MASTERDOWN', 'MOVED', 'CLUSTERDOWN', 'MISCONF'], 'DELAY.ACK': ['MISCONF', 'OOM', 'READONLY', 'BUSY'] };
     proxy.answers = ([command]) => {
       const code = refusals[command]?.shift();
       return code && `-${code} not now\r\n`;
@@ -222,7 +222,7 @@ describe('faults', { concurrency: 4 }, () => {
     const { timeouts } = await ledger({ server, url: proxy.url, queue: 'a', jobs: 3, options: { lease: '60s', concurrency: 1 } });
     proxy.end();
     assert.deepEqual(Object.values(refusals).flat(), []);
-    assert(proxy.carried.length >= 5, 'READONLY and MASTERDOWN ask another node');
+    assert(proxy.carried.length >= 7, 'READONLY, MASTERDOWN, MOVED and CLUSTERDOWN ask another node');
     assert.equal(timeouts, 0);
   }, '--appendonly', 'no'));
 

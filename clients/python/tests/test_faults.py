@@ -213,7 +213,7 @@ def test_a_handler_whose_server_is_away_is_lost_when_its_lease_is_over(server):
     until(lambda: server.stats("away")["dead"] == 1)
 
 
-@pytest.mark.parametrize("text", ["MISCONF no room", "OOM no memory", "READONLY a follower", "LOADING", "MASTERDOWN no leader"])
+@pytest.mark.parametrize("text", ["MISCONF no room", "OOM no memory", "READONLY a follower", "LOADING", "MASTERDOWN no leader", "MOVED 7 n2:9248", "CLUSTERDOWN forming"])
 def test_what_passes_is_tried_again(server, text, monkeypatch):
     """The telling and the taking connection are answered this, once each."""
     real, refused, name = Line.read, [], f"passes.{text}"

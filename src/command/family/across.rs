@@ -6,7 +6,7 @@ use crate::command::family::produce::QUEUE;
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
-use crate::command::spec::{CommandSpec, Flag, KeyPositions, row};
+use crate::command::spec::{CommandSpec, Flag, KeyPositions, OF_ALL, row};
 use crate::engine::model::across::{Locate, Order, Queues};
 use crate::engine::model::group::{GroupOrder, Grouping, ListGroups};
 use crate::engine::model::holder::ListLeases;
@@ -60,7 +60,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ),
     ])
     .flags(&[Flag::ReadOnly])
-    .tips(&["nondeterministic_output"])
+    .tips(&["nondeterministic_output", "request_policy:all_shards"])
     .reply("Array of maps (in RESP2 of flat arrays): `name`, `ready`, `delayed`, `leased`, `dead`, `waiters`, \
             `paused` (`no`, `in`, `out`, `all`), `next-due` (unix ms or nil), `oldest-ready-age-ms` (from its \
             due time, or nil), `bytes`, `lateness-p99-us`, `schedules`, `groups`, \
@@ -121,6 +121,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ID,
             COUNT.about("Maximum number of jobs, 1 to 1000; then the search ends. Default 50."),
         ])
+        .tips(OF_ALL)
         .flags(&[Flag::ReadOnly])
         .reply("Array of maps (in RESP2 of flat arrays), by the names of queues: `queue`, `state`, `due` (unix ms).")
         .notes("Only queues of the selected database that the user may read. Many queues are examined in slices, \

@@ -30,7 +30,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
     row("command|count", "Counts the commands", SERVER)
         .complexity("O(1)")
         .reply("Integer.")
-        .example(&[("COMMAND COUNT", "(integer) 143")])
+        .example(&[("COMMAND COUNT", "(integer) 144")])
         .parse(|_| Ok(Action::Commands(Commands::Count))),
     row("command|docs", "Describes commands as the reference does", SERVER)
         .arguments(NAMES)

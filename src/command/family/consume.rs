@@ -5,7 +5,7 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
-use crate::engine::model::request::{Nack, Request, Reserve};
+use crate::engine::model::request::{Nack, Request, Reserve, Wait};
 use crate::error::Error;
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 
@@ -21,6 +21,31 @@ const TIMEOUT: Argument = Argument::new("timeout", ArgumentKind::Timeout).about(
     "Seconds to wait for the first job, decimals allowed, rounded up to the ms; 0 waits forever, `NOWAIT` returns at \
      once.",
 );
+
+const COUNT: Argument = Argument::option("COUNT", "count", ArgumentKind::Integer)
+    .shown("n")
+    .about(
+        "Maximum number of jobs, 1 to 10000; RESERVE takes what is ready and does not wait for more. \
+         Default 1. The job whose body crosses 4 MiB in all, its group and META included where they are shown or \
+         NOACK is given, is the last of its reply.",
+    );
+
+const LEASE: Argument = Argument::option("LEASE", "lease", ArgumentKind::Duration)
+    .shown("duration")
+    .about("1ms to `max-lease` (24h). Default: the job's, else the queue's, else `default-lease` (60s).");
+
+const NOACK: Argument = Argument::word("noack", "NOACK")
+    .optional()
+    .about("At most once: the jobs are gone; token empty, lease end 0.");
+
+const BOUND: Argument = Argument::word("bound", "BOUND")
+    .optional()
+    .about("The leases end when this connection closes.");
+
+const META: Argument = Argument::word("meta", "META")
+    .optional()
+    .about("Each job has two more elements: its group, nil without one, and an array of the names and values \
+            of its META in turn, empty without META.");
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row("delay.pop", "Takes the next ready job, at most once, or waits for one", CommandSpec::BASE)
@@ -48,26 +73,11 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         TIMEOUT,
         Argument::new("numqueues", ArgumentKind::Integer).about("1 to 10000."),
         QUEUES,
-        Argument::option("COUNT", "count", ArgumentKind::Integer)
-            .shown("n")
-            .about(
-                "Maximum number of jobs, 1 to 10000; RESERVE takes what is ready and does not wait for more. \
-                 Default 1. The job whose body crosses 4 MiB in all, its group and META included where they are shown or \
-                 NOACK is given, is the last of its reply.",
-            ),
-        Argument::option("LEASE", "lease", ArgumentKind::Duration)
-            .shown("duration")
-            .about("1ms to `max-lease` (24h). Default: the job's, else the queue's, else `default-lease` (60s)."),
-        Argument::word("noack", "NOACK")
-            .optional()
-            .about("At most once: the jobs are gone; token empty, lease end 0."),
-        Argument::word("bound", "BOUND")
-            .optional()
-            .about("The leases end when this connection closes."),
-        Argument::word("meta", "META")
-            .optional()
-            .about("Each job has two more elements: its group, nil without one, and an array of the names and values \
-                    of its META in turn, empty without META."),
+        COUNT,
+        LEASE,
+        NOACK,
+        BOUND,
+        META,
     ])
     .flags(&[Flag::Write, Flag::Blocking, Flag::NoScript])
     .keys(KeyPositions::Counted { at: 2 })
@@ -85,6 +95,17 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ),
     ])
     .parse(parse_reserve),
+    row("delay.lease", "Leases ready jobs of one queue, at least once, or waits for the first", CommandSpec::BASE)
+    .complexity("O(M) where M is the number of jobs")
+    .arguments(&[QUEUE, TIMEOUT, COUNT, LEASE, NOACK, BOUND, META])
+    .flags(&[Flag::Write, Flag::Blocking, Flag::NoScript])
+    .keys(KeyPositions::Range { first: 1, last: 1 })
+    .access(Access::Take)
+    .reply("As DELAY.RESERVE.")
+    .notes("DELAY.RESERVE of one queue, with the queue first: there clients of a Redis Cluster look for it, so \
+            that they need not ask which node to go to.")
+    .example(&[("DELAY.LEASE pay NOWAIT COUNT 10", "(nil)")])
+    .parse(parse_lease),
     row("delay.ack", "Acknowledges that leased jobs are done", CommandSpec::BASE)
         .complexity("O(N) where N is the number of jobs")
         .arguments(&[QUEUE, Argument::block("job", &[ID, TOKEN]).multiple()])
@@ -149,6 +170,21 @@ fn parse_pop<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 fn parse_reserve<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let wait = args.timeout()?;
     let queues = args.counted_queues()?;
+    parse_leases(args, queues, wait)
+}
+
+fn parse_lease<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queues = args.queues_but(args.left().saturating_sub(1))?;
+    let wait = args.timeout()?;
+    parse_leases(args, queues, wait)
+}
+
+/// The options of a command that leases, and the whole of it.
+fn parse_leases<'a>(
+    args: &mut Args<'a>,
+    queues: &'a [&'a [u8]],
+    wait: Wait,
+) -> Result<Action<'a>, Error> {
     let mut reserve = Reserve {
         db: args.db(),
         queues,

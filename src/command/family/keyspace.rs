@@ -7,7 +7,7 @@ use crate::command::read::number;
 use crate::command::spec::action::{Action, Probe, ServerRequest};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
-use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
+use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, OF_ALL, SPLIT, row};
 use crate::engine::model::request::Request;
 use crate::error::Error;
 
@@ -30,6 +30,7 @@ const REMOVE: CommandSpec = GENERIC
     .flags(&[Flag::Write])
     .keys(KEYS)
     .access(Access::Remove)
+    .tips(SPLIT)
     .reply("Integer: how many existed.")
     .notes("Removes every job, including leased and dead ones, with settings, pauses, UNIQUE windows and totals. \
             Waiting consumers keep waiting.")
@@ -106,6 +107,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .complexity("O(N) where N is the number of queues")
         .arguments(&[QUEUES])
         .keys(KEYS)
+        .tips(SPLIT)
         .reply("Integer: how many exist; a queue named twice counts twice.")
         .notes("A queue exists while it has a job, a setting or a pause.")
         .example(&[("EXISTS nothing", "(integer) 0")])
@@ -114,6 +116,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .complexity("O(N) where N is the number of queues")
         .arguments(&[QUEUES])
         .keys(KEYS)
+        .tips(SPLIT)
         .reply("Integer: how many exist; a queue named twice counts twice.")
         .example(&[("TOUCH nothing", "(integer) 0")])
         .parse(parse_exists),
@@ -143,6 +146,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .complexity("O(N) where N is the number of queues in the database")
         .arguments(&[Argument::new("pattern", ArgumentKind::Pattern)
             .about("`*`, `?`, `[a-z]`, `[^a]`, `\\` before a literal byte.")])
+        .tips(OF_ALL)
         .flags(&[Flag::ReadOnly])
         .categories(&["keyspace", "dangerous"])
         .keys(KeyPositions::None)
@@ -165,7 +169,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .about("`list`: queues. Any other type: nothing."),
         ])
         .flags(&[Flag::ReadOnly])
-        .tips(&["nondeterministic_output"])
+        .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])
         .keys(KeyPositions::None)
         .reply("Array: the next cursor (bulk string, `0` at the end) and an array of names.")
         .notes("A queue that exists from the first step to the last is returned at least once, also across restarts \
@@ -176,7 +180,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row("randomkey", "Returns a random queue", GENERIC)
         .arguments(&[])
         .flags(&[Flag::ReadOnly])
-        .tips(&["nondeterministic_output"])
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
         .keys(KeyPositions::None)
         .reply("Bulk string, or nil if the database has no queue.")
         .example(&[("RANDOMKEY", "(nil)")])

@@ -9,6 +9,7 @@ pub(super) mod cluster;
 pub(super) mod commands;
 pub(super) mod connection;
 pub(super) mod consume;
+pub(super) mod hash_slots;
 pub(super) mod help;
 pub(super) mod job;
 pub(super) mod journal;

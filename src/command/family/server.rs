@@ -5,7 +5,7 @@ use crate::command::family::help::{answered, refused};
 use crate::command::spec::action::{Action, Fixed, ServerRequest, Shutdown};
 use crate::command::spec::args::{Args, check_pattern};
 use crate::command::spec::argument::{Argument, ArgumentKind};
-use crate::command::spec::{CommandSpec, Flag, Group, row};
+use crate::command::spec::{ALL_SUCCEED, CommandSpec, Flag, Group, SUMMED, row};
 use crate::engine::model::request::Request;
 use crate::error::Error;
 use crate::limits::{CONFIG_PATTERNS_MAX, OPTION_PATTERN_BYTES_MAX};
@@ -40,28 +40,12 @@ const FLUSH: CommandSpec = SERVER
     .about("No effect: it always takes effect at once, and memory is freed afterwards.")])
     .flags(&[Flag::Write])
     .categories(&["keyspace", "dangerous"])
+    .tips(ALL_SUCCEED)
     .reply("Simple string: `OK`.")
     .notes("Removes every job, including leased and dead ones, with settings, pauses, UNIQUE windows and totals. \
             Waiting consumers keep waiting; tokens keep growing.");
 
-/// Commands that exist only in a Redis Cluster.
-const fn cluster(name: &'static str, call: &'static str) -> CommandSpec {
-    refused(
-        name,
-        "Refused: nodes of a delayd cluster all hold the same jobs, without slots (docs/cluster.md)",
-        call,
-        NO_CLUSTER,
-        SERVER,
-    )
-    .flags(&[Flag::Loading, Flag::Stale])
-}
-
-// It begins as Redis's does, by which clients know it.
-const NO_CLUSTER: &str = "ERR This instance has cluster support disabled: a delayd cluster has no slots, clients find its leader through Sentinel; see docs/cluster.md";
-
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    cluster("asking", "ASKING"),
-    cluster("cluster", "CLUSTER SLOTS").arguments(WORDS),
     row("config", "The server's settings", CONTAINER)
         .subcommands(&[
             row("config|get", "Shows settings", ADMIN)
@@ -111,6 +95,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row("dbsize", "Counts the queues of the database", SERVER)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&["keyspace"])
+        .tips(SUMMED)
         .reply("Integer.")
         .example(&[("DBSIZE", "(integer) 0")])
         .parse(|args| Ok(Action::Engine(Request::QueueCount { db: args.db() }))),
@@ -134,8 +119,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             help("module|help", Group::Server),
             answered("module|list", "Shows no modules", "MODULE LIST", Fixed::Empty, ADMIN),
         ]),
-    cluster("readonly", "READONLY"),
-    cluster("readwrite", "READWRITE"),
     row(
         "role",
         "Shows the server's role in replication; a standalone server is a master without replicas",

@@ -78,6 +78,9 @@ pub enum Connection<'a> {
     TrackingOff,
     TrackingInfo,
     Reply(ReplyMode),
+    /// READONLY and READWRITE.
+    ReadOnly(bool),
+    Asking,
 }
 
 /// HELLO's options.
@@ -276,6 +279,8 @@ pub enum ServerRequest<'a> {
     Backup(BackupRequest<'a>),
     Role,
     Sentinel(SentinelRequest<'a>),
+    /// CLUSTER.
+    HashSlots(HashSlotsRequest<'a>),
     /// REPLICAOF and SLAVEOF.
     ReplicaOf {
         /// NO ONE.
@@ -307,6 +312,26 @@ pub enum SentinelRequest<'a> {
     ConfigGet(&'a [&'a [u8]]),
     ConfigSet,
     Failover(&'a [u8]),
+}
+
+/// A request to CLUSTER, as clients of a Redis Cluster make it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HashSlotsRequest<'a> {
+    Slots,
+    Shards,
+    Nodes,
+    Info,
+    MyId,
+    MyShardId,
+    /// KEYSLOT of a name.
+    SlotOf(&'a [u8]),
+    /// COUNT-FAILURE-REPORTS of a node.
+    FailureReports(&'a [u8]),
+    Links,
+    /// REPLICAS of a node.
+    Replicas(&'a [u8]),
+    /// This error, where the others are answered.
+    Refused(&'static str),
 }
 
 /// How the members of the cluster are to change.

@@ -185,6 +185,15 @@ pub const CATEGORIES: [&str; 22] = [
     "connection", "transaction", "scripting", "delay",
 ];
 
+/// Tips of a command without a key that concerns all queues: a client of a Redis Cluster asks every leader.
+pub const OF_ALL: &[&str] = &["request_policy:all_shards"];
+/// The same, and all have to succeed.
+pub const ALL_SUCCEED: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+/// The same, and the numbers are added.
+pub const SUMMED: &[&str] = &["request_policy:all_shards", "response_policy:agg_sum"];
+/// Tips of a command that such a client may split by the hash slots of its queues.
+pub const SPLIT: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
+
 /// A row of the table: what is not said of it is as in `base`.
 pub const fn row(name: &'static str, summary: &'static str, base: CommandSpec) -> CommandSpec {
     CommandSpec { name, summary, ..base }

@@ -7,9 +7,9 @@ pub use face::Face;
 use std::sync::LazyLock;
 
 use crate::command::family::{
-    acl, across, backup, bulk, client, cluster, commands, connection, consume, help, job, journal,
-    keyspace, list, observe, policy, produce, pubsub, queue, replication, schedule, scripting,
-    server, transaction,
+    acl, across, backup, bulk, client, cluster, commands, connection, consume, hash_slots, help,
+    job, journal, keyspace, list, observe, policy, produce, pubsub, queue, replication, schedule,
+    scripting, server, transaction,
 };
 use crate::command::spec::CommandSpec;
 use crate::command::spec::args::arity_error;
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::nearest::nearest;
 
 /// The table, a slice for each file that holds commands and their parsers.
-static TABLE: [&[CommandSpec]; 24] = [
+static TABLE: [&[CommandSpec]; 25] = [
     produce::COMMANDS,
     consume::COMMANDS,
     job::COMMANDS,
@@ -27,6 +27,7 @@ static TABLE: [&[CommandSpec]; 24] = [
     policy::COMMANDS,
     schedule::COMMANDS,
     cluster::COMMANDS,
+    hash_slots::COMMANDS,
     backup::COMMANDS,
     help::COMMANDS,
     list::COMMANDS,

@@ -35,6 +35,7 @@ fn about(core: &Core) -> About<'_> {
         memory_bytes_machine: config.machine_bytes,
         fsync: config.text(Name::AppendFsync),
         allocator: &core.process.allocator,
+        clustered: core.options.limits.clustered,
         supervised: core.process.supervised,
         thread_processor_s: machine::thread_processor_s(),
         sentinel: None,

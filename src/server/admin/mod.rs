@@ -5,6 +5,7 @@ mod backup;
 mod clients;
 mod cluster;
 pub(super) mod config;
+mod hash_slots;
 pub(super) mod info;
 mod latency;
 mod persistence;
@@ -36,6 +37,7 @@ use crate::server::connection::common::Buffers;
 use crate::server::core::Core;
 use crate::session::acl::Acl;
 use crate::session::acl::log::{Context, DeniedEntry as DenialEntry, Reason};
+use crate::session::hash_slots::Owner;
 use crate::session::world::{Admin, CommandEnd, Obstacles, Relayed, Served, World};
 use crate::session::{ClientLine, NodeStanding, Session, SocketFacts};
 use smallvec::SmallVec;
@@ -473,6 +475,9 @@ impl World for ClientWorld<'_> {
             ServerRequest::Sentinel(asked) => {
                 sentinel::write(core, client, asked, self.others.count())?
             }
+            ServerRequest::HashSlots(asked) => {
+                hash_slots::write(core, client, self.running.socket, asked)?
+            }
             ServerRequest::ReplicaOf { nobody } => {
                 cluster::replica_of(core, nobody)?;
                 core.outputs.encoder(client).ok();
@@ -490,6 +495,7 @@ impl World for ClientWorld<'_> {
         let loading = self.core.durability.shown.loading.is_some();
         Obstacles {
             limited: loading || !self.core.standing.is_serving(),
+            clustered: self.core.options.limits.clustered,
             paused: self.core.common.pauses.writes_only(),
         }
     }
@@ -501,6 +507,10 @@ impl World for ClientWorld<'_> {
             }
             ref standing => standing,
         }
+    }
+
+    fn owner(&self, _slot: u16) -> Owner {
+        hash_slots::owner(self.core, self.standing(), self.running.socket)
     }
 
     fn is_replica(&self) -> bool {

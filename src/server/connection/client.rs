@@ -205,6 +205,10 @@ impl Socket {
         matches!(self.stream, Stream::Unix(_)) && !self.peer.is_unix()
     }
 
+    pub fn is_tls(&self) -> bool {
+        matches!(self.stream, Stream::Tls(_))
+    }
+
     /// The peer; `ip:port` when it is shown.
     pub fn peer(&self) -> &ConnectionEnds {
         &self.peer

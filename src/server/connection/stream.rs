@@ -183,6 +183,14 @@ impl ConnectionEnds {
         }
     }
 
+    /// The address it connected to; none for a Unix socket.
+    pub fn local_host(&self) -> Option<String> {
+        match self {
+            ConnectionEnds::Tcp { local, .. } => Some(local.ip().to_canonical().to_string()),
+            ConnectionEnds::Unix(_) => None,
+        }
+    }
+
     /// The end it connected to, as CLIENT LIST shows it.
     pub fn local(&self) -> String {
         match self {

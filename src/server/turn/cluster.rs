@@ -268,6 +268,7 @@ impl Turns {
         view.base = base;
         view.level = level;
         view.verified = self.core.durability.verification().cloned();
+        view.led = view.led.or_else(|| self.core.view.as_ref()?.led);
         view.leaderless_us = self.troubles.leaderless_us(self.core.clock.mono_us);
         let serves_stale = self.core.options.serves_stale;
         let standing = standing_of(role, is_committed, &view, serves_stale);

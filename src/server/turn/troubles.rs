@@ -217,6 +217,7 @@ mod tests {
             id,
             name: format!("n{id}"),
             client: address(9_247 + id as u16),
+            tls: None,
             peer: address(19_247 + id as u16),
             sentinel: None,
             is_voter: true,

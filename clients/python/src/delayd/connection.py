@@ -20,10 +20,11 @@ DEFAULT_URL = "redis://localhost:9248"
 _KINDS = {
     "BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "OutOfMemoryError": "OOM", "MasterDownError": "MASTERDOWN",
     "NoPermissionError": "NOPERM", "AuthenticationError": "NOAUTH", "AuthorizationError": "NOAUTH", "TryAgainError": "TRYAGAIN",
-    "AuthenticationWrongNumberOfArgsError": "NOAUTH",
+    "MovedError": "MOVED", "ClusterDownError": "CLUSTERDOWN", "AuthenticationWrongNumberOfArgsError": "NOAUTH",
 }  # fmt: skip
-RETRIED = {"LOADING", "MISCONF", "OOM", "READONLY", "MASTERDOWN", "TRYAGAIN", "BUSY", "UNBLOCKED"}
-ELSEWHERE = {"READONLY", "MASTERDOWN"}
+# Another node leads, or none does for now.
+ELSEWHERE = {"READONLY", "MASTERDOWN", "MOVED", "CLUSTERDOWN"}
+RETRIED = ELSEWHERE | {"LOADING", "MISCONF", "OOM", "TRYAGAIN", "BUSY", "UNBLOCKED"}
 
 Word = Union[bytes, str, int]
 

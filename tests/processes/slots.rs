@@ -1,0 +1,119 @@
+//! Clients of a Redis Cluster against three nodes: all name the leader and its successor, whoever follows MOVED finds it, and
+//! a node that is cut off sends nobody anywhere.
+
+use crate::processes::trio::{NODES, Trio, wait_until};
+use crate::support::program::Reply;
+
+const ADD: &str = "DELAY.ADD mail 0 hello";
+const SLOT: i64 = 4_247;
+
+fn start() -> Trio {
+    let trio = Trio::start("slots", &["--cluster-enabled", "yes"]);
+    trio.leader();
+    trio
+}
+
+fn port(trio: &Trio, node: usize) -> i64 {
+    trio.addresses[node].port().into()
+}
+
+/// The ports in a node's CLUSTER SLOTS, its leader's first.
+fn listed(trio: &Trio, node: usize) -> Vec<i64> {
+    let Ok(slots) = trio.wire(node).try_ask("CLUSTER SLOTS") else { return Vec::new() };
+    let ranges = slots.array().unwrap();
+    let Some(range) = ranges.first() else { return Vec::new() };
+    let range = range.array().unwrap();
+    assert_eq!((range[0].number(), range[1].number()), (0, 16_383));
+    range[2..].iter().map(|node| node.array().unwrap()[1].number()).collect()
+}
+
+/// Where a node sends a client: its own port if it answers.
+fn sent_to(trio: &Trio, node: usize) -> Option<i64> {
+    // A node that has just stopped to lead closes its connections.
+    match trio.wire(node).try_ask(ADD).ok()? {
+        Reply::Error(text) => {
+            let words: Vec<&str> = text.split(' ').collect();
+            let [class, slot, address] = words[..] else { return None };
+            assert_eq!((class, slot.parse()), ("MOVED", Ok(SLOT)), "{text}");
+            address.strip_prefix("127.0.0.1:")?.parse().ok()
+        }
+        _ => Some(port(trio, node)),
+    }
+}
+
+/// All of these send clients to `leader`, and list it first.
+fn all_name(trio: &Trio, nodes: &[usize], leader: usize) {
+    for node in nodes {
+        wait_until("a node sends clients to the leader", || {
+            let leads = Some(port(trio, leader));
+            let is_known =
+                sent_to(trio, *node) == leads && listed(trio, *node).first() == leads.as_ref();
+            is_known.then_some(())
+        });
+    }
+}
+
+#[test]
+fn clients_are_sent_to_the_leader_and_to_the_next_one() {
+    let mut trio = start();
+    let leader = trio.leader();
+    all_name(&trio, &[0, 1, 2], leader);
+    let mut all: Vec<i64> = (0..NODES).map(|node| port(&trio, node)).collect();
+    all.sort_unstable();
+    for node in 0..NODES {
+        wait_until("a node lists all", || {
+            let mut ports = listed(&trio, node);
+            ports.sort_unstable();
+            (ports == all).then_some(())
+        });
+    }
+    trio.kill(leader);
+    let next = trio.leader();
+    let others: Vec<usize> = (0..NODES).filter(|node| *node != leader).collect();
+    all_name(&trio, &others, next);
+    // Some libraries wait for a follower that is listed and gone.
+    for node in &others {
+        wait_until("who is gone is not listed", || {
+            (!listed(&trio, *node).contains(&port(&trio, leader))).then_some(())
+        });
+    }
+    let nodes = trio.wire(next).ask("CLUSTER NODES").text().to_owned();
+    let gone = nodes.lines().find(|line| line.contains(&port(&trio, leader).to_string())).unwrap();
+    assert!(gone.contains(" slave,fail "), "{nodes}");
+    trio.begin(leader);
+    all_name(&trio, &[0, 1, 2], next);
+}
+
+#[test]
+fn a_node_that_is_cut_off_sends_nobody_anywhere() {
+    let trio = start();
+    let (leader, follower) = (trio.leader(), trio.follower());
+    all_name(&trio, &[0, 1, 2], leader);
+    for node in [follower, leader] {
+        trio.net.cut(&Trio::ways_of(node));
+        wait_until("a node that is cut off knows nobody", || {
+            trio.wire(node).try_ask(ADD).ok()?.is_error("CLUSTERDOWN").then_some(())
+        });
+        let info = trio.wire(node).ask("CLUSTER INFO").text().to_owned();
+        assert!(info.starts_with("cluster_state:fail\r\n"), "{info}");
+        trio.net.mend();
+        wait_until("all name who leads", || {
+            let leader = port(&trio, trio.try_leader()?);
+            (0..NODES).all(|node| sent_to(&trio, node) == Some(leader)).then_some(())
+        });
+    }
+}
+
+#[test]
+fn whoever_says_so_reads_from_a_follower() {
+    let trio = start();
+    let (leader, follower) = (trio.leader(), trio.follower());
+    trio.wire(leader).ask(ADD);
+    let mut wire = trio.wire(follower);
+    assert!(wire.ask("DELAY.LEN mail").is_error("MOVED"));
+    wire.ask("READONLY");
+    wait_until("the job is there, too", || {
+        matches!(wire.ask("DELAY.LEN mail"), Reply::Number(1)).then_some(())
+    });
+    assert!(wire.ask("DELAY.POP mail NOWAIT").is_error("MOVED"));
+}
