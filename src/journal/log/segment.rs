@@ -147,20 +147,21 @@ impl<S: Storage> Spare<S> {
         self.bytes - HEADER_BYTES
     }
 
-    /// Writes the header of its next use, without making it durable. A record header of its last use at the place of
-    /// the first record is overwritten with it: if it was cut there and named the record that comes next, it would look
-    /// torn.
+    /// Writes the header of its next use, without making it durable; its state will take up to `state` bytes. Record
+    /// headers of its last use at the places of the state and of the record after it are overwritten with it: if that
+    /// was cut there and named the record that comes next, it would look torn.
     pub(in crate::journal) fn begin(
         self,
         shard: u16,
         generation: u64,
         first: u64,
+        state: u64,
     ) -> io::Result<Segment<S::File>> {
         let (salt, bytes) = (draw_salt()?, self.bytes);
         let version = FILE_VERSION;
         let header = Header { version, shard, generation, salt, first, bytes };
         let mut block = header.encode(Magic::Segment).to_vec();
-        block.resize(HEADER_BYTES as usize + HEAD_BYTES, 0);
+        block.resize((HEADER_BYTES + state) as usize + HEAD_BYTES, 0);
         self.file.write_at(&block, 0)?;
         Ok(Segment::new(self.number, self.file, header, bytes))
     }

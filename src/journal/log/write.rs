@@ -250,7 +250,9 @@ impl<S: Storage> Log<S> {
     pub(super) fn roll(&mut self, spare: Spare<S>) -> io::Result<()> {
         self.sync_current()?;
         self.generation += 1;
-        let mut segment = spare.begin(self.options.shard, self.generation, self.chain.lsn)?;
+        let state = self.state_span(&[]);
+        let mut segment =
+            spare.begin(self.options.shard, self.generation, self.chain.lsn, state)?;
         segment.before = Some(self.chain.position());
         (self.dirty, self.unnoted) = (true, true);
         // One without a record begins where the new one does: it is void.

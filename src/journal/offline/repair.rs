@@ -107,7 +107,8 @@ pub fn cut<S: Storage>(storage: &Arc<S>, base: Index, spot: &Spot) -> Result<(),
     let name = segment_name(files.numbers_from);
     let io = |action| JournalError::io(&name, action);
     let spare = maker.make().map_err(io("make"))?;
-    let segment = spare.begin(shard, files.generation + 1, spot.lsn).map_err(io("begin"))?;
+    // It is new: there is nothing to overwrite.
+    let segment = spare.begin(shard, files.generation + 1, spot.lsn, 0).map_err(io("begin"))?;
     write_state(&segment, spot).map_err(io("write"))?;
     segment.file.sync().map_err(io("sync"))?;
     newest_file::write(&**storage, &mut None, segment.number, &segment.header)

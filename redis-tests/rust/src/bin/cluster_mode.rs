@@ -21,7 +21,11 @@ fn add(name: &str) -> Cmd {
     add
 }
 
-fn together(connection: &mut ClusterConnection, names: &[&str], atomic: bool) -> RedisResult<String> {
+fn together(
+    connection: &mut ClusterConnection,
+    names: &[&str],
+    atomic: bool,
+) -> RedisResult<String> {
     if atomic {
         let mut pipeline = redis::pipe();
         pipeline.atomic();
@@ -39,9 +43,8 @@ fn together(connection: &mut ClusterConnection, names: &[&str], atomic: bool) ->
 
 fn wait_and_add(client: &ClusterClient) -> RedisResult<String> {
     let (mut waits, mut adds) = (client.get_connection()?, client.get_connection()?);
-    let waiting = thread::spawn(move || {
-        cmd("DELAY.LEASE").arg(&["empty", "1"]).query::<Value>(&mut waits)
-    });
+    let waiting =
+        thread::spawn(move || cmd("DELAY.LEASE").arg(&["empty", "1"]).query::<Value>(&mut waits));
     thread::sleep(Duration::from_millis(100));
     let began = Instant::now();
     add("other").query::<Value>(&mut adds)?;
