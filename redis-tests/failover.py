@@ -3,7 +3,7 @@
 while leaders are killed, stopped, asked to hand over and made to stand still, and no job is lost that was acknowledged.
 
     failover.py redis_py|node_redis|ioredis|redis_rs|redis_rb|phpredis|go_redis|jedis
-    failover.py --cluster redis_py|redis_py_async|node_redis|ioredis|redis_rs|phpredis
+    failover.py --cluster redis_py|redis_py_async|node_redis|ioredis|redis_rs|phpredis|valkey_glide
 
 The programs in failover/ are given the Sentinels' addresses, those in cluster_mode/ the nodes'. They add jobs with ids, take
 and acknowledge them, and say `added 7`, `taken 7` and `done 7` when they were answered; they end when their input does. Those
@@ -56,7 +56,12 @@ CLUSTER_CLIENTS = {
     **{name: CLIENTS[name] for name in ("redis_py", "node_redis", "ioredis", "phpredis")},
     "redis_py_async": lambda path, home: [*CLIENTS["redis_py"](path.removesuffix("_async"), home), "async"],
     "redis_rs": lambda path, home: [os.path.join(RUST, "cluster_mode")],
+    # DELAYD_GLIDE is a Python with valkey-glide, 80 MB.
+    "valkey_glide": lambda path, home: [os.environ.get("DELAYD_GLIDE", ""), f"{path}.py"],
 }
+# They stay with a node that is silent and has connections: redis-rs reads what it says of itself without a time limit, glide looks
+# once a minute whether it leads.
+WAIT_FOR_THE_SILENT = ("redis_rs", "valkey_glide")
 # Each client has so long to be answered again; nodes need about half a second to elect another leader.
 PATIENCE_S = 10
 
@@ -150,8 +155,7 @@ def run(name):
             for how in (signal.SIGKILL, None, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL, None, signal.SIGKILL, None):
                 leader = cluster.leader()
                 program.longest = program.idle = 0
-                if how == signal.SIGSTOP and CLUSTER and name == "redis_rs":
-                    # It reads what a node says of itself without a time limit, also to find the others.
+                if how == signal.SIGSTOP and CLUSTER and name in WAIT_FOR_THE_SILENT:
                     continue
                 if how == signal.SIGSTOP:
                     # It vanishes without a word: its connections stay.

@@ -335,8 +335,8 @@ fn metrics_of_jobs_are_the_leaders_and_those_of_raft_a_nodes() {
 fn node(name: &str, id: u16) -> Node {
     let address = |port| Address::new("127.0.0.1", port).unwrap();
     let (peer, client) = (address(19_247 + id), address(9_247 + id));
-    let sentinel = Some(address(26_378 + id));
-    Node { name: Name::new(name).unwrap(), peer, client, tls: None, sentinel }
+    let (tls, sentinel) = (Some(address(9_347 + id)), Some(address(26_378 + id)));
+    Node { name: Name::new(name).unwrap(), peer, client, tls, sentinel }
 }
 
 /// Of n1 in a cluster of three, whose ids are not in the order of the names.
