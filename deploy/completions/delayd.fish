@@ -17,7 +17,7 @@ complete -c delayd -n '__fish_seen_subcommand_from call' -l sni -x -d 'the name 
 complete -c delayd -n '__fish_seen_subcommand_from call' -f
 complete -c delayd -n __fish_is_first_arg -a health -d 'Requests /readyz at the metrics-port of the server on this machine, and prints the reply: whether the server accepts requests'
 complete -c delayd -n '__fish_seen_subcommand_from health' -l metrics-port -x -d 'like the option'
-complete -c delayd -n '__fish_seen_subcommand_from health' -l metrics-bind -x -d 'like the option'
+complete -c delayd -n '__fish_seen_subcommand_from health' -l metrics-bind -x -d 'likewise'
 complete -c delayd -n '__fish_seen_subcommand_from health' -r -F
 complete -c delayd -n __fish_is_first_arg -a check -d 'Reads a journal as a start would and shows its content'
 complete -c delayd -n '__fish_seen_subcommand_from check' -l repair -d 'if the log is damaged: saves everything from the damage on to cut-<unix time>/ in the journal\'s folder'
@@ -73,7 +73,7 @@ complete -c delayd -n $server -l console-insecure -x -a 'yes no' -d 'Whether the
 complete -c delayd -n $server -l console-readonly -x -a 'yes no' -d 'Whether the console and its API refuse every change, for all users'
 complete -c delayd -n $server -l console-cors -x -d 'Origins whose pages may call the API from a browser, such as https://ops.example.com'
 complete -c delayd -n $server -l console-wait -x -d 'How long a command over HTTP may wait for a job'
-complete -c delayd -n $server -l console-grafana-url -r -F -d 'A dashboard for data older than ten minutes'
+complete -c delayd -n $server -l console-grafana-url -r -F -d 'A dashboard for data older than a day'
 complete -c delayd -n $server -l maxmemory -x -d 'Memory for jobs, including memory of removed jobs that has not been returned yet'
 complete -c delayd -n $server -l max-body-size -x -d 'Longest job body'
 complete -c delayd -n $server -l max-delay -x -d 'The furthest a due time may be ahead'

@@ -122,7 +122,7 @@ options! {
     Fixed ConsoleWait(&["console-wait"], OptionKind::Span(1_000, limits::CONSOLE_WAIT_MS_MAX as i64), &["10s"],
         "How long a command over HTTP may wait for a job. A command that asks for longer, or for no limit, is answered null by then. Keep it below the timeouts of proxies and clients."),
     Fixed ConsoleGrafanaUrl(&["console-grafana-url"], OptionKind::Text, &[""],
-        "A dashboard for data older than ten minutes: the overview links to it."),
+        "A dashboard for data older than a day: the overview links to it."),
     Fixed Databases(&["databases"], OptionKind::Only(&["16"], "there are always 16 databases"), &["16"],
         "Number of databases."),
     Live MaxMemory(&["maxmemory"], OptionKind::Memory, &["80%"],

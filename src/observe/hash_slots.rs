@@ -10,12 +10,11 @@ use crate::words::words;
 pub struct HashSlots {
     /// 40 hexadecimal digits.
     pub shard: String,
-    /// The leader first, or the last one. If there never was one, no node has slots.
+    /// The leader first, or the last one. A node that has known none since its start, as others elect one or the cluster
+    /// forms, names itself: it knows the next one soon. With no master some libraries never ask again.
     pub nodes: Vec<SlotNode>,
     /// A leader is known, or was a moment ago.
     pub is_served: bool,
-    /// One was known at some time, so that slots are served, or were.
-    pub has_slots: bool,
     epoch: u64,
 }
 
@@ -60,15 +59,16 @@ impl HashSlots {
     pub fn of(view: &ClusterView, tls: bool) -> HashSlots {
         let cluster = format!("{:032x}", view.cluster.unwrap_or(0));
         let known = view.leader_for_clients().map(|leader| leader.id);
-        let led = known.or(view.led);
+        let is_there = |id: &u64| view.nodes.iter().any(|node| node.id == *id && !node.has_left);
+        let led = known.or(view.led).filter(is_there).unwrap_or(view.node);
         let mut nodes: Vec<SlotNode> = view
             .nodes
             .iter()
-            .filter(|node| !node.has_left)
+            .filter(|node| !node.has_left || node.id == view.node)
             .map(|node| {
                 let address = node.tls.as_ref().filter(|_| tls);
                 let port = address.unwrap_or(&node.client);
-                let part = match led.is_none_or(|led| led == node.id) {
+                let part = match led == node.id {
                     true => SlotPart::Master,
                     false => SlotPart::Replica,
                 };
@@ -79,7 +79,11 @@ impl HashSlots {
                     tls: address.is_some(),
                     bus_port: node.peer.port(),
                     part,
-                    health: health_of(view, node, part == SlotPart::Master && known.is_none()),
+                    health: health_of(
+                        view,
+                        node,
+                        (part == SlotPart::Master).then_some(known.is_some()),
+                    ),
                     offset: view.index_of(node).unwrap_or(view.last),
                     is_own: node.id == view.node,
                 }
@@ -90,7 +94,6 @@ impl HashSlots {
             shard: format!("{}{:016x}", &cluster[..24], 0),
             nodes,
             is_served: known.is_some(),
-            has_slots: led.is_some(),
             epoch: view.epoch,
         }
     }
@@ -98,7 +101,7 @@ impl HashSlots {
     /// Of a server that is in no cluster; `own` is its only node.
     pub fn alone(own: SlotNode) -> HashSlots {
         let is_served = own.health == SlotHealth::Online;
-        HashSlots { shard: own.id.clone(), nodes: vec![own], is_served, has_slots: true, epoch: 0 }
+        HashSlots { shard: own.id.clone(), nodes: vec![own], is_served, epoch: 0 }
     }
 
     /// Those of CLUSTER SLOTS: without followers that cannot be asked, as clients would try them, and some wait for them.
@@ -141,18 +144,17 @@ impl HashSlots {
 
     /// CLUSTER INFO.
     pub fn info(&self) -> String {
-        let assigned = if self.has_slots { HASH_SLOTS } else { 0 };
-        let (ok, fail) = if self.is_served { (assigned, 0) } else { (0, assigned) };
+        let (ok, fail) = if self.is_served { (HASH_SLOTS, 0) } else { (0, HASH_SLOTS) };
         let state = if self.is_served { "ok" } else { "fail" };
         let HashSlots { epoch, nodes, .. } = self;
         let lines = [
             format!("cluster_state:{state}"),
-            format!("cluster_slots_assigned:{assigned}"),
+            format!("cluster_slots_assigned:{HASH_SLOTS}"),
             format!("cluster_slots_ok:{ok}"),
             "cluster_slots_pfail:0".to_owned(),
             format!("cluster_slots_fail:{fail}"),
             format!("cluster_known_nodes:{}", nodes.len()),
-            format!("cluster_size:{}", u8::from(self.has_slots)),
+            "cluster_size:1".to_owned(),
             format!("cluster_current_epoch:{epoch}"),
             format!("cluster_my_epoch:{epoch}"),
             "cluster_stats_messages_sent:0".to_owned(),
@@ -177,7 +179,7 @@ impl HashSlots {
             flags.push("fail");
         }
         let link = if node.health == SlotHealth::Failed { "disconnected" } else { "connected" };
-        let slots = match self.has_slots && node.part == SlotPart::Master {
+        let slots = match node.part == SlotPart::Master {
             true => format!(" 0-{}", HASH_SLOTS - 1),
             false => String::new(),
         };
@@ -186,11 +188,12 @@ impl HashSlots {
     }
 }
 
-fn health_of(view: &ClusterView, node: &NodeView, has_gone: bool) -> SlotHealth {
+/// `leads`: of the master, whether it is known to lead.
+fn health_of(view: &ClusterView, node: &NodeView, leads: Option<bool>) -> SlotHealth {
     let is_own = node.id == view.node;
     // A follower hears its leader alone, but has connections to all.
-    let is_away = !node.is_heard.unwrap_or(node.is_connected);
-    if has_gone && view.led.is_some() || is_away && !is_own {
+    let is_away = !leads.unwrap_or_else(|| node.is_heard.unwrap_or(node.is_connected));
+    if is_away && !is_own {
         SlotHealth::Failed
     } else if node.needs_base || is_own && view.loading {
         SlotHealth::Loading

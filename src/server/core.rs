@@ -213,7 +213,7 @@ impl Core {
     }
 
     /// Clients of a Redis Cluster reach database 0 alone: jobs in others would be kept, and never taken.
-    fn check_databases(&self) -> io::Result<()> {
+    pub fn check_databases(&self) -> io::Result<()> {
         let counts = self.engine.queue_counts();
         let others: Vec<String> = (1..)
             .zip(&counts[1..])

@@ -74,7 +74,7 @@ impl Session {
         }
         let only_reads = match &self.transaction {
             Some(queue) if is_exec => queue.only_reads(),
-            _ => spec.has(Flag::ReadOnly),
+            _ => spec.has(Flag::ReadOnly) || spec.name == "watch",
         };
         match world.owner(slot) {
             Owner::Here => {}

@@ -386,6 +386,7 @@ impl Session {
         if obstacles.clustered
             && let Err(error) = self.check_slot(spec, args, world)
         {
+            self.seeks_leader |= world.standing().is_leaderless();
             return self.refuse(spec, args, error, world);
         }
         // Also when it would only be queued, as in Redis: EXEC refuses the whole then.

@@ -18,8 +18,8 @@ the reply: whether the server accepts requests.
 FILE is the server's configuration file, with metrics-port and metrics-bind;
 without it the one named by the variable DELAYD_CONFIG.
 
-  --metrics-port PORT     like the option, if FILE does not have it
-  --metrics-bind ADDRESS  like the option
+  --metrics-port PORT     like the option; it comes before that in FILE
+  --metrics-bind ADDRESS  likewise
 
 Exit codes:
    0  it accepts requests

@@ -1,6 +1,7 @@
 //! H9: what a follower shows was committed, and is no older than it says.
 
 use crate::processes::calls::{Answer, At, Finder};
+use crate::processes::trio::{NODES, Trio, leads, wait_until};
 use crate::support::patience::{haste, pass, seconds};
 use crate::support::program::{Reply, Wire};
 use rand::rngs::SmallRng;
@@ -170,4 +171,43 @@ fn a_read_that_is_wrong_is_found() {
     assert_eq!(wrong(read(6, 4, None, Some(6))), 1);
     assert_eq!(wrong(read(6, 1, Some(0), Some(6))), 1);
     assert_eq!(wrong(read(6, 6, Some(0), Some(5))), 1);
+}
+
+/// It had no lease when it went on, and another node has led since. What it read then was to wait for a majority to confirm
+/// it, and went out when it heard of the other one.
+#[test]
+fn a_leader_that_stood_still_shows_nothing_old() {
+    let trio = Trio::start("reads", &[]);
+    let mut closed = 0;
+    for round in 0..8 {
+        let leader = trio.leader();
+        let mut wires: Vec<Wire> = (0..8).map(|_| trio.wire(leader)).collect();
+        let read = format!("EXISTS q{round}");
+        for wire in &mut wires {
+            assert_eq!(wire.ask(&read).number(), 0);
+        }
+        trio.pause(leader);
+        let others = (0..NODES).filter(|node| *node != leader);
+        let next = wait_until("another one leads", || {
+            others.clone().find(|node| leads(&mut trio.wire(*node)))
+        });
+        assert!(!trio.wire(next).ask(&format!("DELAY.ADD q{round} 1h x")).is_error("ERR"));
+        for wire in &mut wires {
+            wire.push_line(&read);
+            wire.flush().unwrap();
+        }
+        trio.go_on(leader);
+        for wire in &mut wires {
+            match wire.read() {
+                Ok(Reply::Number(shown)) => {
+                    assert_eq!(shown, 1, "round {round}: it was added before")
+                }
+                Ok(Reply::Error(_)) => {}
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => closed += 1,
+            }
+        }
+        trio.wait_for_voters();
+    }
+    assert!(closed > 0, "no request arrived before it heard of the other leader");
 }

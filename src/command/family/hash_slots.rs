@@ -127,7 +127,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .parse(|args| asked(HashSlotsRequest::Replicas(args.word("node-id")?))),
             row("cluster|slots", "Shows which nodes serve which hash slots", ASK)
                 .reply("Array, for each range of slots: its first and last, then nodes, the leader first: host, port, \
-                        id, and an empty array. Empty while no leader was ever known.")
+                        id, and an empty array. A node that knows no leader yet names itself.")
                 .example(&[("CLUSTER SLOTS", OFF)])
                 .parse(|_| asked(HashSlotsRequest::Slots)),
         ]),

@@ -100,9 +100,6 @@ fn alone(core: &Core, socket: &Socket) -> SlotNode {
 }
 
 fn write_slots(slots: &HashSlots, out: &mut Encoder<'_>) {
-    if !slots.has_slots {
-        return out.array(0);
-    }
     out.array(1);
     out.array(2 + slots.usable().count());
     out.integer(0);
@@ -120,13 +117,9 @@ fn write_shards(slots: &HashSlots, out: &mut Encoder<'_>) {
     out.array(1);
     out.map(2);
     out.bulk(b"slots");
-    if slots.has_slots {
-        out.array(2);
-        out.integer(0);
-        out.integer((HASH_SLOTS - 1).into());
-    } else {
-        out.array(0);
-    }
+    out.array(2);
+    out.integer(0);
+    out.integer((HASH_SLOTS - 1).into());
     out.bulk(b"nodes");
     out.array(slots.nodes.len());
     for node in &slots.nodes {

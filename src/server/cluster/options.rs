@@ -1,5 +1,6 @@
 //! The options of this node's cluster.
 
+use crate::cluster::members::names::Address;
 use crate::cluster::options::{ClusterOptions, Given, WrongOption, node_name};
 use crate::config::Config;
 use crate::config::options::Name;
@@ -18,7 +19,12 @@ fn read_on(config: &Config, hostname: &str) -> Result<Option<ClusterOptions>, Wr
     let sentinel_port = config.number(Name::SentinelPort) as u16;
     match config.text(Name::ClusterNode) {
         "" if sentinel_port != 0 => return Err(WrongOption::SentinelAlone(sentinel_port)),
-        "" if nodes.is_empty() => return Ok(None),
+        // Alone, its address is only told to clients of a Redis Cluster.
+        "" if nodes.is_empty() => {
+            let host = config.text(Name::ClusterAnnounceIp);
+            let host = if host.is_empty() { Ok(()) } else { Address::new(host, 1).map(drop) };
+            return host.map(|()| None).map_err(WrongOption::AnnounceIp);
+        }
         "" => return Err(WrongOption::NoNode),
         _ => {}
     }
@@ -98,6 +104,8 @@ mod tests {
         assert_eq!(read_on(&Config::default(), "n1"), Ok(None));
         let nodes = config(&[("cluster-nodes", &["n1=127.0.0.1:19248"])]);
         assert_eq!(read_on(&nodes, "n1"), Err(WrongOption::NoNode));
+        let announced = config(&[("cluster-announce-ip", &["a,b"])]);
+        assert!(matches!(read_on(&announced, "n1"), Err(WrongOption::AnnounceIp(_))));
         let sentinel = config(&[("sentinel-port", &["26379"])]);
         assert_eq!(read_on(&sentinel, "n1"), Err(WrongOption::SentinelAlone(26_379)));
     }

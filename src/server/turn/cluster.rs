@@ -18,6 +18,7 @@ use crate::server::connection::common::HandOver;
 use crate::server::durability::commit::replicated::{Heard, Replicated};
 use crate::server::durability::loading::Reloaded;
 use crate::server::durability::running::RunningJournal;
+use crate::server::outbox::gate::TurnNo;
 use crate::server::turn::Turns;
 use crate::server::turn::demotion::standing_of;
 use crate::session::NodeStanding;
@@ -63,7 +64,7 @@ impl Turns {
                 }
                 Some(Heard::Founded { hash_seed }) => self.begin_with(hash_seed),
                 Some(Heard::Leads { epoch }) => self.lead(epoch),
-                Some(Heard::Deposed) => self.depose(),
+                Some(Heard::Deposed { unconfirmed }) => self.depose(unconfirmed),
                 Some(Heard::Lost) => self.reload()?,
                 Some(Heard::Restored { hash_seed }) => self.restore(hash_seed)?,
                 // It is asked for until it is there: of one that is being written it may be enough.
@@ -186,13 +187,21 @@ impl Turns {
         let (engine, mut turn) = core.engine();
         engine.lead(now, &Lead { term: epoch, node, level, from, to }, &mut turn);
         tracing::info!(epoch, "this node leads");
+        // They came from nodes that serve them: their options differ.
+        if let Err(hidden) = self.core.check_databases() {
+            tracing::warn!("{hidden}");
+        }
         self.stand_as_told();
     }
 
-    /// From here on nothing is decided.
-    fn depose(&mut self) {
+    /// From here on nothing is decided. Reads of turns from `unconfirmed` on waited for a majority to confirm that this
+    /// node led then. It never will: another one may have led, and changed what was read.
+    fn depose(&mut self, unconfirmed: Option<TurnNo>) {
         tracing::info!("this node no longer leads");
         self.stand_as_told();
+        if let Some(turn) = unconfirmed {
+            self.close_those(|core, (slot, _)| core.outputs.newest_turn(slot) >= turn);
+        }
         self.core.engine.unlead();
     }
 

@@ -120,7 +120,10 @@ pub enum Heard {
     /// This node decides from here on.
     Leads { epoch: u64 },
     /// It does not decide any more.
-    Deposed,
+    Deposed {
+        /// The first turn whose reads were never confirmed.
+        unconfirmed: Option<TurnNo>,
+    },
     /// The engine has facts that are lost: it is read again.
     Lost,
     /// A base has come from another node: the engine is read from it.
@@ -577,9 +580,10 @@ impl Replicated {
         }
         // From one epoch to another it does not decide in between.
         if self.decides.take().is_some() {
+            let unconfirmed = self.unconfirmed.front().map(|group| group.turn);
             self.unconfirmed.clear();
             self.settling = false;
-            return Some(Heard::Deposed);
+            return Some(Heard::Deposed { unconfirmed });
         }
         self.decides = decides;
         decides.map(|epoch| Heard::Leads { epoch })
