@@ -44,8 +44,8 @@ pub enum Owner {
 impl Session {
     /// Whether this node answers a command on the queues that `args` name; of EXEC, on those of all that it would run.
     /// In MULTI, and after WATCH, all queues are of one slot. A command without queues is answered here, and so is one
-    /// whose queues cannot be found, by its parser. There is only database 0. A client of the console is not sent anywhere: its browser
-    /// could not go there. Cost: a hash of each name.
+    /// whose queues cannot be found, by its parser. There is only database 0. A client of the console is not sent
+    /// anywhere, since its browser could not go there. Cost: a hash of each name.
     ///
     /// # Errors
     /// See the module.

@@ -90,9 +90,10 @@ impl Shell {
         fs::set_permissions(&cli, fs::Permissions::from_mode(0o755)).unwrap();
         let mut shell = Shell { folder, script: String::from(PRELUDE) };
         let start = commands("## Start");
-        // Three terminals there.
         for line in start.lines().filter(|line| !line.starts_with("redis-cli")) {
-            let behind = if line.starts_with("delayd ") { " &" } else { "" };
+            // What they log is shown if a test fails.
+            let (line, behind) =
+                line.split_once(" 2> ").map_or((line, ""), |(line, _)| (line, " &"));
             shell.script += &format!("{line}{behind}\n");
         }
         shell.script += &helpers();
