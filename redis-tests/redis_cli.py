@@ -40,9 +40,10 @@ class Terminal:
     def __init__(self, *args, prompt=r"> "):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            # Before it starts: a terminal without columns is asked for the place of its cursor, and never answers.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
             os.environ.update(TERM="xterm", HOME="/nonexistent")
             os.execvp("redis-cli", [*CLI, *args])
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
         self.until(prompt)
 
     def __enter__(self):
