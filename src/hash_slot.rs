@@ -14,7 +14,7 @@ pub fn hash_slot(name: &[u8]) -> u16 {
     sum % HASH_SLOTS
 }
 
-/// What is hashed: what is between the first `{` and the next `}`, if that is something; else the whole name. So
+/// The part that is hashed: the text between the first `{` and the next `}`, or the whole name if there is none. So
 /// `{mail}:high` and `{mail}:low` are in one slot, and `{}mail` is hashed as it is.
 fn tag(name: &[u8]) -> &[u8] {
     let at = |bytes: &[u8], byte| memchr::memchr(byte, bytes);

@@ -3,6 +3,7 @@
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
+import { produce, work } from '../lib/workload.mjs';
 
 const nodes = process.argv[2].split(',').map((address) => {
   const [host, port] = address.split(':');
@@ -54,37 +55,9 @@ async function checks() {
   client.disconnect();
 }
 
-async function call(client, ...words) {
-  for (;;) {
-    try {
-      return await client.call(...words);
-    } catch (error) {
-      console.log(error.message);
-      await sleep(20);
-    }
-  }
-}
-
-async function produce(client) {
-  for (let number = 1; ; number++) {
-    await call(client, 'DELAY.ADD', 'q', '0', 'x', 'ID', `job:${number}`, 'NX');
-    console.log(`added ${number}`);
-  }
-}
-
-async function work(client) {
-  for (;;) {
-    for (const [, job, , token] of (await call(client, 'DELAY.LEASE', 'q', '1', 'LEASE', '5s')) ?? []) {
-      const number = job.split(':').pop();
-      console.log(`taken ${number}`);
-      await call(client, 'DELAY.ACK', 'q', job, token);
-      console.log(`done ${number}`);
-    }
-  }
-}
-
 await checks();
 lines.on('close', () => process.exit());
 // What waits has a connection of its own.
-produce(connect());
-work(connect());
+const [producing, working] = [connect(), connect()];
+produce((...words) => producing.call(...words));
+work((...words) => working.call(...words), 'DELAY.LEASE', 'q', '1', 'LEASE', '5s');

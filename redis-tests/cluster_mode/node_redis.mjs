@@ -3,6 +3,7 @@
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createCluster } from 'redis';
+import { produce, work } from '../lib/workload.mjs';
 
 const rootNodes = process.argv[2].split(',').map((address) => ({ url: `redis://${address}` }));
 // What is said to a node that is gone fails at once: the queue for it would be forgotten with the node.
@@ -58,45 +59,23 @@ async function checks() {
 }
 
 // One that has given a node up, as after socketTimeout, does not come back: it is made anew.
-class Queue {
-  async call(...words) {
-    for (;;) {
-      try {
-        this.client ??= await connect();
-        return await say(this.client, 'q', ...words);
-      } catch (error) {
-        console.log(error.message);
-        if (/client is closed/i.test(error.message)) {
-          this.client?.destroy();
-          this.client = undefined;
-        }
-        await sleep(20);
+function queue() {
+  let client;
+  return async (...words) => {
+    try {
+      client ??= await connect();
+      return await say(client, 'q', ...words);
+    } catch (error) {
+      if (/client is closed/i.test(error.message)) {
+        client?.destroy();
+        client = undefined;
       }
+      throw error;
     }
-  }
-}
-
-async function produce() {
-  const queue = new Queue();
-  for (let number = 1; ; number++) {
-    await queue.call('DELAY.ADD', 'q', '0', 'x', 'ID', `job:${number}`, 'NX');
-    console.log(`added ${number}`);
-  }
-}
-
-async function work() {
-  const queue = new Queue();
-  for (;;) {
-    for (const [, job, , token] of (await queue.call('DELAY.LEASE', 'q', '1', 'LEASE', '5s')) ?? []) {
-      const number = job.split(':').pop();
-      console.log(`taken ${number}`);
-      await queue.call('DELAY.ACK', 'q', job, token);
-      console.log(`done ${number}`);
-    }
-  }
+  };
 }
 
 await checks();
 lines.on('close', () => process.exit());
-produce();
-work();
+produce(queue());
+work(queue(), 'DELAY.LEASE', 'q', '1', 'LEASE', '5s');

@@ -2,6 +2,8 @@
 // phpredis's RedisCluster, which is told where three nodes are: what it can do, then a producer and a worker. It asks again where
 // slots are when it is made, and after MOVED.
 
+require __DIR__ . '/../lib/workload.php';
+
 $nodes = explode(',', $argv[1]);
 
 function connect(): RedisCluster
@@ -68,37 +70,5 @@ function call(?RedisCluster &$queue, string ...$words): mixed
     }
 }
 
-function produce(): void
-{
-    for ($number = 1; ; $number++) {
-        call($queue, 'DELAY.ADD', 'q', '0', 'x', 'ID', "job:$number", 'NX');
-        echo "added $number\n";
-    }
-}
-
-function work(): void
-{
-    while (true) {
-        foreach (call($queue, 'DELAY.LEASE', 'q', '1', 'LEASE', '5s') ?: [] as [, $job, , $token]) {
-            $number = explode(':', $job)[1];
-            echo "taken $number\n";
-            call($queue, 'DELAY.ACK', 'q', $job, $token);
-            echo "done $number\n";
-        }
-    }
-}
-
 check();
-// PHP has no threads.
-$children = [];
-foreach (['produce', 'work'] as $loop) {
-    $child = pcntl_fork();
-    if ($child === 0) {
-        $loop();
-    }
-    $children[] = $child;
-}
-stream_get_contents(STDIN);
-foreach ($children as $child) {
-    posix_kill($child, SIGKILL);
-}
+run('DELAY.LEASE', 'q', '1', 'LEASE', '5s');

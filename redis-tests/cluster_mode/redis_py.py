@@ -5,12 +5,16 @@ With `async` it is that of redis.asyncio.
 
 import asyncio
 import inspect
+import os
 import sys
 import threading
 import time
 
 import redis
 import redis.asyncio
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import workload  # noqa: E402
 
 addresses = [address.split(":") for address in sys.argv[1].split(",")]
 library = redis.asyncio if "async" in sys.argv[2:] else redis
@@ -21,11 +25,6 @@ def connect():
     nodes = [library.cluster.ClusterNode(host, int(port)) for host, port in addresses]
     # By itself it gives up after three answers CLUSTERDOWN, a second or so: an election may take longer.
     return library.cluster.RedisCluster(startup_nodes=nodes, socket_timeout=1.5, socket_connect_timeout=0.3)
-
-
-def say(text):
-    sys.stdout.write(f"{text}\n")  # at once: two threads do
-    sys.stdout.flush()
 
 
 async def done(result):
@@ -70,44 +69,14 @@ async def checks():
         "keyless": lambda: call("DELAY.QUEUES"),
         "all": lambda: call("DELAY.QUEUES", target_nodes=client.get_primaries()),
     }
-    for name, check in everything.items():
-        try:
-            found = await check()
-            say(f"checked {name} right{': ' + found if isinstance(found, str) else ''}")
-        except Exception as error:
-            say(f"checked {name} {type(error).__name__}: {error}")
-        sys.stdin.readline()
+    await workload.checks(everything)
     await done(client.aclose() if library is not redis else client.close())
 
 
-async def call(client, *words):
-    while True:
-        try:
-            return await done(client.execute_command(*words))
-        except (redis.RedisError, OSError) as error:
-            say(f"{type(error).__name__}: {error}")
-            await asyncio.sleep(0.02)
-
-
-async def produce():
-    client, number = connect(), 0
-    while True:
-        number += 1
-        await call(client, "DELAY.ADD", "q", "0", "x", "ID", f"job:{number}", "NX")
-        say(f"added {number}")
-
-
-async def work():
+async def queue():
     client = connect()
-    while True:
-        for _, job, _, token, *_ in await call(client, "DELAY.LEASE", "q", 1, "LEASE", "5s") or []:
-            number = job.decode().split(":")[-1]
-            say(f"taken {number}")
-            await call(client, "DELAY.ACK", "q", job, token)
-            say(f"done {number}")
+    return lambda *words: done(client.execute_command(*words))
 
 
 asyncio.run(checks())
-for loop in (produce, work):
-    threading.Thread(target=lambda loop=loop: asyncio.run(loop()), daemon=True).start()
-sys.stdin.read()
+workload.run(queue, (redis.RedisError, OSError))

@@ -1,8 +1,8 @@
 """valkey-glide's cluster client, which is told where three nodes are: what it can do, then a producer and a worker."""
 
 import asyncio
+import os
 import sys
-import threading
 import time
 
 from glide import (
@@ -15,6 +15,9 @@ from glide import (
     NodeAddress,
 )
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import workload  # noqa: E402
+
 addresses = [address.split(":") for address in sys.argv[1].split(",")]
 
 
@@ -24,11 +27,6 @@ async def connect():
     advanced = AdvancedGlideClusterClientConfiguration(connection_timeout=500)
     configuration = GlideClusterClientConfiguration(nodes, request_timeout=1500, advanced_config=advanced)
     return await GlideClusterClient.create(configuration)
-
-
-def say(text):
-    sys.stdout.write(f"{text}\n")  # at once: two threads do
-    sys.stdout.flush()
 
 
 async def together(client, atomic, commands):
@@ -63,44 +61,14 @@ async def checks():
         "keyless": lambda: call("DELAY.QUEUES"),
         "all": lambda: call("DELAY.QUEUES", route=AllPrimaries()),
     }
-    for name, check in everything.items():
-        try:
-            found = await check()
-            say(f"checked {name} right{': ' + found if isinstance(found, str) else ''}")
-        except Exception as error:
-            say(f"checked {name} {type(error).__name__}: {error}")
-        sys.stdin.readline()
+    await workload.checks(everything)
     await client.close()
 
 
-async def call(client, *words):
-    while True:
-        try:
-            return await client.custom_command([str(word) if isinstance(word, int) else word for word in words])
-        except GlideError as error:
-            say(f"{type(error).__name__}: {error}")
-            await asyncio.sleep(0.02)
-
-
-async def produce():
-    client, number = await connect(), 0
-    while True:
-        number += 1
-        await call(client, "DELAY.ADD", "q", "0", "x", "ID", f"job:{number}", "NX")
-        say(f"added {number}")
-
-
-async def work():
+async def queue():
     client = await connect()
-    while True:
-        for _, job, _, token, *_ in await call(client, "DELAY.LEASE", "q", 1, "LEASE", "5s") or []:
-            number = job.decode().split(":")[-1]
-            say(f"taken {number}")
-            await call(client, "DELAY.ACK", "q", job, token)
-            say(f"done {number}")
+    return lambda *words: client.custom_command(list(words))
 
 
 asyncio.run(checks())
-for loop in (produce, work):
-    threading.Thread(target=lambda loop=loop: asyncio.run(loop()), daemon=True).start()
-sys.stdin.read()
+workload.run(queue, GlideError)

@@ -1,7 +1,7 @@
 // node-redis with its own Sentinel support: a producer and a worker, which are told where the Sentinels are and nothing else.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createSentinel } from 'redis';
+import { produce, work } from '../lib/workload.mjs';
 
 const sentinelRootNodes = process.argv[2].split(',').map((address) => {
   const [host, port] = address.split(':');
@@ -18,35 +18,7 @@ const queue = await createSentinel({
   .on('error', (error) => console.log(error.message))
   .connect();
 
-async function call(...words) {
-  for (;;) {
-    try {
-      return await queue.sendCommand(false, words);
-    } catch (error) {
-      console.log(error.message);
-      await sleep(20);
-    }
-  }
-}
-
-async function produce() {
-  for (let number = 1; ; number++) {
-    await call('DELAY.ADD', 'q', '0', 'x', 'ID', `job:${number}`, 'NX');
-    console.log(`added ${number}`);
-  }
-}
-
-async function work() {
-  for (;;) {
-    for (const [, job, , token] of (await call('DELAY.RESERVE', '1', '1', 'q', 'LEASE', '5s')) ?? []) {
-      const number = job.split(':')[1];
-      console.log(`taken ${number}`);
-      await call('DELAY.ACK', 'q', job, token);
-      console.log(`done ${number}`);
-    }
-  }
-}
-
+const call = (...words) => queue.sendCommand(false, words);
 process.stdin.resume().on('end', () => process.exit());
-produce();
-work();
+produce(call);
+work(call, 'DELAY.RESERVE', '1', '1', 'q', 'LEASE', '5s');

@@ -2,6 +2,8 @@
 // phpredis: its RedisSentinel names the leader, and the program connects to that. A producer and a worker, which are told where
 // the Sentinels are and nothing else.
 
+require __DIR__ . '/../lib/workload.php';
+
 $sentinels = array_map(fn($address) => explode(':', $address), explode(',', $argv[1]));
 
 function connect(): Redis
@@ -43,36 +45,4 @@ function call(?Redis &$queue, string ...$words): mixed
     }
 }
 
-function produce(): void
-{
-    for ($number = 1; ; $number++) {
-        call($queue, 'DELAY.ADD', 'q', '0', 'x', 'ID', "job:$number", 'NX');
-        echo "added $number\n";
-    }
-}
-
-function work(): void
-{
-    while (true) {
-        foreach (call($queue, 'DELAY.RESERVE', '1', '1', 'q', 'LEASE', '5s') ?: [] as [, $job, , $token]) {
-            $number = explode(':', $job)[1];
-            echo "taken $number\n";
-            call($queue, 'DELAY.ACK', 'q', $job, $token);
-            echo "done $number\n";
-        }
-    }
-}
-
-// PHP has no threads.
-$children = [];
-foreach (['produce', 'work'] as $loop) {
-    $child = pcntl_fork();
-    if ($child === 0) {
-        $loop();
-    }
-    $children[] = $child;
-}
-stream_get_contents(STDIN);
-foreach ($children as $child) {
-    posix_kill($child, SIGKILL);
-}
+run('DELAY.RESERVE', '1', '1', 'q', 'LEASE', '5s');

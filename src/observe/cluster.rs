@@ -236,6 +236,15 @@ impl NodeView {
 }
 
 impl NodeView {
+    /// Where a client that speaks TLS, or does not, reaches it, and whether TLS is spoken there: a node without such a port is
+    /// named with its other one.
+    pub fn address_for(&self, tls: bool) -> (&Address, bool) {
+        match &self.tls {
+            Some(address) if tls => (address, true),
+            _ => (&self.client, false),
+        }
+    }
+
     /// One word, if that is known: `well`, or what is wrong.
     pub fn health_word(&self) -> Option<&'static str> {
         self.health.as_ref().map(health::word)

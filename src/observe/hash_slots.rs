@@ -55,7 +55,7 @@ words! {
 }
 
 impl HashSlots {
-    /// Of a node of a cluster; with `tls` for a client that speaks it.
+    /// A node of a cluster, for a client that speaks TLS or not: it gets ports of its own kind.
     pub fn of(view: &ClusterView, tls: bool) -> HashSlots {
         let cluster = format!("{:032x}", view.cluster.unwrap_or(0));
         let known = view.leader_for_clients().map(|leader| leader.id);
@@ -66,17 +66,16 @@ impl HashSlots {
             .iter()
             .filter(|node| !node.has_left || node.id == view.node)
             .map(|node| {
-                let address = node.tls.as_ref().filter(|_| tls);
-                let port = address.unwrap_or(&node.client);
+                let (address, tls) = node.address_for(tls);
                 let part = match led == node.id {
                     true => SlotPart::Master,
                     false => SlotPart::Replica,
                 };
                 SlotNode {
                     id: format!("{}{:016x}", &cluster[..24], node.id),
-                    host: port.host().to_owned(),
-                    port: port.port(),
-                    tls: address.is_some(),
+                    host: address.host().to_owned(),
+                    port: address.port(),
+                    tls,
                     bus_port: node.peer.port(),
                     part,
                     health: health_of(
@@ -98,7 +97,7 @@ impl HashSlots {
         }
     }
 
-    /// Of a server that is in no cluster; `own` is its only node.
+    /// A standalone server; `own` is its only node.
     pub fn alone(own: SlotNode) -> HashSlots {
         let is_served = own.health == SlotHealth::Online;
         HashSlots { shard: own.id.clone(), nodes: vec![own], is_served, epoch: 0 }

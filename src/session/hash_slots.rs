@@ -29,7 +29,7 @@ const NO_SELECT: &str = "ERR SELECT is not allowed in cluster mode";
 
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 
-/// Where the queues of a hash slot are decided on.
+/// Where queues are decided on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Owner {
     Here,
@@ -76,7 +76,7 @@ impl Session {
             Some(queue) if is_exec => queue.only_reads(),
             _ => spec.has(Flag::ReadOnly) || spec.name == "watch",
         };
-        match world.owner(slot) {
+        match world.owner() {
             Owner::Here => {}
             Owner::NotYet(why) => return Err(Error::ClusterDown(why)),
             Owner::Elsewhere(_) | Owner::Unknown if self.reads_followers && only_reads => {}
@@ -96,7 +96,7 @@ impl Session {
 fn slot_of(spec: &'static CommandSpec, args: &[&[u8]], db: Db) -> Result<Option<u16>, Error> {
     let Some(keys) = spec.find_keys(args) else { return Ok(None) };
     if keys.is_empty() {
-        // What is wrong is said here, whichever node leads.
+        // The parser's error is answered here, whichever node leads.
         return command::parse(spec, args, db).map(|_| None);
     }
     let mut slots = args[keys].iter().map(|name| hash_slot(name));

@@ -109,8 +109,8 @@ pub trait World {
     /// The server's current role for its clients.
     fn standing(&self) -> &NodeStanding;
 
-    /// Where the queues of a hash slot are decided on, for the running client.
-    fn owner(&self, slot: u16) -> Owner;
+    /// Where queues are decided on, for the running client.
+    fn owner(&self) -> Owner;
 
     /// Whether it is a node of a cluster that another one decides for.
     fn is_replica(&self) -> bool;
@@ -142,7 +142,7 @@ pub struct Obstacles {
     /// Not every command is served: [`World::standing`] says which. While the server loads, the engine must look
     /// empty to those that are.
     pub limited: bool,
-    /// `cluster-enabled yes`: [`World::owner`] says which queues are answered for here.
+    /// `cluster-enabled yes`: [`World::owner`] says where queues are answered for.
     pub clustered: bool,
     /// Clients are paused, and then whether only commands that write are kept back.
     pub paused: Option<bool>,

@@ -163,7 +163,7 @@ fn spans(params: &Params, db: u8, queue: Option<&[u8]>) -> Markup {
 fn charts(rows: &[Minutes], (_, _, step): (&str, &str, &str)) -> Markup {
     let step_ms = rows.get(1).map_or(MINUTE_MS, |second| second.at_ms - rows[0].at_ms);
     let times = (rows[0].at_ms, step_ms);
-    // What is counted is of the whole step; the rest as of its end.
+    // Counts cover the whole step; the other numbers are those at its end.
     let per_step = format!("in {step}");
     let lines = |title: &str, note: &str, shown: fn(u64) -> String, lines: &[(&str, Of)]| {
         let values: Vec<(&str, Vec<u64>)> =

@@ -44,12 +44,12 @@ pub fn write(
     Ok(())
 }
 
-/// Where this client's command on a queue is decided on.
+/// Where this client's commands on queues are decided on.
 pub fn owner(core: &Core, standing: &NodeStanding, socket: &Socket) -> Owner {
     let elsewhere = || {
         let view = core.view.as_ref()?;
         let leader = view.leader_for_clients().filter(|leader| leader.id != view.node)?;
-        let address = leader.tls.as_ref().filter(|_| socket.is_tls()).unwrap_or(&leader.client);
+        let (address, _) = leader.address_for(socket.is_tls());
         // As Redis writes it, without brackets: clients take the last colon for the border.
         Some(Owner::Elsewhere(format!("{}:{}", address.host(), address.port())))
     };

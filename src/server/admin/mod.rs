@@ -509,7 +509,7 @@ impl World for ClientWorld<'_> {
         }
     }
 
-    fn owner(&self, _slot: u16) -> Owner {
+    fn owner(&self) -> Owner {
         hash_slots::owner(self.core, self.standing(), self.running.socket)
     }
 

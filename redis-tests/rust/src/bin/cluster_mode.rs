@@ -1,9 +1,13 @@
 //! redis-rs's cluster client, which is told where three nodes are: what it can do, then a producer and a worker.
 
+#[path = "../workload.rs"]
+mod workload;
+
 use redis::cluster::{ClusterClient, ClusterConnection, ClusterPipeline};
-use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, from_redis_value_ref};
+use redis::{Cmd, RedisResult, Value, cmd};
 use std::time::{Duration, Instant};
-use std::{io, io::Read, thread};
+use std::{io, thread};
+use workload::Queue;
 
 fn client() -> ClusterClient {
     let nodes = std::env::args().nth(1).expect("the nodes' addresses");
@@ -81,61 +85,13 @@ fn check() {
     }
 }
 
-/// One call after the other; a connection that fails is made anew.
-struct Queue {
-    client: ClusterClient,
-    connection: Option<ClusterConnection>,
-}
-
-impl Queue {
-    fn try_call<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            none => none.insert(self.client.get_connection()?),
-        };
-        command.query(connection)
-    }
-
-    fn call<T: FromRedisValue>(&mut self, command: &Cmd) -> T {
-        loop {
-            match self.try_call(command) {
-                Ok(reply) => return reply,
-                Err(error) => println!("{error}"),
-            }
-            self.connection = None;
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-fn produce(mut queue: Queue) {
-    for number in 1.. {
-        let id = format!("job:{number}");
-        queue.call::<Value>(cmd("DELAY.ADD").arg(&["q", "0", "x", "ID", &id, "NX"]));
-        println!("added {number}");
-    }
-}
-
-fn work(mut queue: Queue) {
-    loop {
-        let jobs: Option<Vec<Vec<Value>>> =
-            queue.call(cmd("DELAY.LEASE").arg(&["q", "1", "LEASE", "5s"]));
-        for job in jobs.unwrap_or_default() {
-            let id: String = from_redis_value_ref(&job[1]).unwrap();
-            let token: String = from_redis_value_ref(&job[3]).unwrap();
-            let number = id.strip_prefix("job:").unwrap();
-            println!("taken {number}");
-            queue.call::<u32>(cmd("DELAY.ACK").arg(&["q", &id, &token]));
-            println!("done {number}");
-        }
-    }
-}
-
 fn main() {
     check();
-    let queue = || Queue { client: client(), connection: None };
-    let (producing, working) = (queue(), queue());
-    thread::spawn(|| produce(producing));
-    thread::spawn(|| work(working));
-    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    let queue = || {
+        let client = client();
+        Queue::new(move || client.get_connection())
+    };
+    let mut take = cmd("DELAY.LEASE");
+    take.arg(&["q", "1", "LEASE", "5s"]);
+    workload::run(queue(), queue(), take);
 }
