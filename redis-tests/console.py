@@ -189,6 +189,28 @@ def sizes(server, browser):
         equal(sum(figures.values()) <= 32 * KIB, True)
 
 
+def updates(raw, browser):
+    script = (
+        "return performance.getEntriesByType('resource').filter((each) => each.initiatorType === 'fetch'"
+        " && each.responseStatus === 226).map((each) => each.transferSize)"
+    )
+
+    def busy():
+        for n in range(20):
+            raw.call("DELAY.ADD", "updates", f"{n * 100}ms", '{"order": {"id": %d, "total": 129.9}}' % n)
+        raw.call("BRPOP", "updates", "0.1")
+        return len(browser.run(script)) > 5
+
+    with check("a live update has at most 4 KB, after the first one of a page, which has all of it"):
+        sizes = {}
+        for path in ("/", "/queue?db=0&name=updates&tab=ready", "/queue?db=0&name=updates&tab=delayed"):
+            browser.go(path)
+            browser.wait(busy, 20)
+            sizes[path] = max(browser.run(script))
+        print(f"bytes of the largest live update, headers included: {sizes}", flush=True)
+        equal([path for path, size in sizes.items() if size > 4 * KIB], [])
+
+
 def arrival(raw, browser):
     with check("the first job of README.md is seen waiting, then ready, without a reload"):
         browser.go("/queue?db=0&name=arrivals&tab=ready")
@@ -437,7 +459,7 @@ def main():
             return for_readme(server, raw, browser)
         pages(server, browser)
         sizes(server, browser)
-        for act in (arrival, by_mouse, by_keys):
+        for act in (updates, arrival, by_mouse, by_keys):
             act(raw, browser)
         wall(raw, browser)
         colours(browser)

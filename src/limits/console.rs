@@ -17,6 +17,9 @@ pub const CONSOLE_FORM_BYTES_MAX: usize = 1 << 20;
 pub const CONSOLE_REQUEST_TIME: Duration = Duration::from_secs(10);
 /// Viewers of live pages at a time: each holds a connection open.
 pub const CONSOLE_STREAMS_MAX: usize = 32;
+/// Bytes of a page that are kept of each of them, to send only what changes; a larger page is sent as a whole. Pages of
+/// 50 rows have 40 to 100 KB.
+pub const CONSOLE_SENT_BYTES_MAX: usize = 192 << 10;
 /// Sessions at a time; of the user with most of them the one that was idle for longest makes room.
 pub const CONSOLE_SESSIONS_MAX: usize = 256;
 /// A session without a request for this long is over.

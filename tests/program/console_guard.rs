@@ -1,6 +1,6 @@
 //! What the console lets in at all: hosts, tokens, sizes, and how many.
 
-use crate::support::browser::{Console, Page, exchange, request};
+use crate::support::browser::{Console, Page, Visitor, exchange, request};
 use crate::support::patience::until;
 use delayd::limits::{CONSOLE_CONNECTIONS_MAX, CONSOLE_REQUEST_TIME};
 use std::io::{Read, Write};
@@ -252,38 +252,70 @@ fn the_slow_keep_nobody_out() {
     }
 }
 
+/// A stream of ticks, and what came of it up to the first.
+fn live(console: &Console, visitor: &Visitor<'_>) -> (Page, TcpStream) {
+    let host = format!("127.0.0.1:{}", console.port);
+    let headers = [("Host", host.as_str()), ("Cookie", visitor.cookie.as_str())];
+    let mut stream = console.connect();
+    stream.write_all(&request("GET", "/live", &headers, b"")).unwrap();
+    let (mut all, mut bytes) = (Vec::new(), [0; 1024]);
+    loop {
+        let count = stream.read(&mut bytes).unwrap();
+        all.extend(&bytes[..count]);
+        let page = Page::read(&all);
+        if count == 0 || !matches!(page.status, 0 | 200) || page.text().contains("\n\n") {
+            return (page, stream);
+        }
+    }
+}
+
+/// A page that changed in one number is sent as that number, to nobody but the page that has all else.
+#[test]
+fn an_open_page_is_sent_what_has_changed() {
+    let console = Console::start(&[]);
+    let (visitor, other) = (console.guest(), console.guest());
+    let (page, stream) = live(&console, &visitor);
+    let text = page.text();
+    let number = text.split("data: ").nth(1).and_then(|rest| rest.split('\n').next()).unwrap();
+    let update = |visitor: &Visitor<'_>, version: &str| {
+        let named = format!("{number}.{version}");
+        let page = visitor.send("GET", "/queues", &[("x-delayd-parts", &named)], b"");
+        let version = page.header("x-delayd-version").to_owned();
+        (page.status, version, page.bytes.len())
+    };
+    let (status, first, whole) = update(&visitor, "");
+    assert_eq!(status, 200);
+    console.program.connect().ask("DELAY.ADD mails 1h x");
+    let (status, second, changed) = update(&visitor, &first);
+    assert_eq!(status, 226);
+    let (status, third, bytes) = update(&visitor, &second);
+    assert!(status == 226 && bytes < changed && changed < whole, "{bytes} {changed} {whole}");
+    // An answer was lost; another session names this stream; the stream has ended.
+    assert_eq!(update(&visitor, &second).0, 200);
+    let (status, version, _) = update(&other, &third);
+    assert_eq!((status, version.as_str()), (200, ""));
+    drop(stream);
+    let is_forgotten = || update(&visitor, "").1.is_empty().then_some(());
+    until("what was sent is forgotten", is_forgotten);
+}
+
 #[test]
 fn so_many_pages_are_live_and_no_more() {
     let console = Console::start(&[]);
     let visitor = console.guest();
-    let host = format!("127.0.0.1:{}", console.port);
-    let live = || {
-        let headers = [("Host", host.as_str()), ("Cookie", visitor.cookie.as_str())];
-        let mut stream = console.connect();
-        stream.write_all(&request("GET", "/live", &headers, b"")).unwrap();
-        let (mut all, mut bytes) = (Vec::new(), [0; 1024]);
-        loop {
-            let count = stream.read(&mut bytes).unwrap();
-            all.extend(&bytes[..count]);
-            let status = Page::read(&all).status;
-            let ticks = all.windows(4).any(|four| four == b"tick");
-            if ticks || count == 0 || (status != 200 && status != 0) {
-                return (status, stream);
-            }
-        }
-    };
+    let live = || live(&console, &visitor);
     assert_eq!(console.send("GET", "/live", &[], b"").status, 401);
     let mut streams: Vec<TcpStream> = Vec::new();
     for _ in 0..32 {
-        let (status, stream) = live();
-        assert_eq!(status, 200);
+        let (page, stream) = live();
+        assert_eq!(page.status, 200);
         streams.push(stream);
     }
-    assert_eq!(live().0, 503);
+    assert_eq!(live().0.status, 503);
     visitor.page("/queues");
     streams.pop();
     // It is free once the server has seen that the reader is gone: at its next tick.
-    until("a stream is free", || (live().0 == 200).then_some(()));
+    until("a stream is free", || (live().0.status == 200).then_some(()));
 }
 
 #[test]

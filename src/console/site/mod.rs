@@ -14,6 +14,7 @@ pub mod tries;
 use crate::console::pages;
 use crate::console::site::cache::{Kept, good_for};
 use crate::console::site::client::{Connector, Ends};
+use crate::console::site::live::SentPages;
 use crate::console::site::proxy::Proxies;
 use crate::console::site::session::{Session, Sessions};
 use crate::console::site::token::Token;
@@ -28,7 +29,7 @@ use crate::limits::{
 use axum::body::Bytes;
 use axum::http::header::{self, HeaderMap};
 use axum::http::{Method, StatusCode};
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
@@ -71,6 +72,7 @@ pub struct Site {
     /// Bodies that may be downloaded at a time.
     pub files: Arc<Semaphore>,
     pub kept: Kept,
+    pub sent: SentPages,
 }
 
 /// Jobs asked for at once with their bodies.
@@ -102,6 +104,7 @@ impl Site {
             streams: Arc::new(Semaphore::new(CONSOLE_STREAMS_MAX)),
             files: Arc::new(Semaphore::new(CONSOLE_FILES_MAX)),
             kept: Kept::default(),
+            sent: SentPages::default(),
         }
     }
 
@@ -169,7 +172,7 @@ impl SessionRequest {
             return holding(file(params, &replies), permit).await;
         }
         let markup = (page.show)(&frame, params, &replies);
-        Html(markup.into_string()).into_response()
+        live::page(&self, markup.into_string())
     }
 
     /// Replies to commands in their order, those that are kept with the others; none if the session is over. Bodies are
@@ -207,8 +210,6 @@ impl SessionRequest {
     /// The chrome around a page.
     pub fn frame(&self, info: &Value) -> PageFrame {
         let options = &self.site.options;
-        // Parts fetched for a page do not consume a message that is shown once.
-        let message = self.session.take_message();
         PageFrame {
             now_ms: now_ms(),
             here: self.here.clone(),
@@ -218,7 +219,7 @@ impl SessionRequest {
             readonly: options.readonly,
             redis_cli: options.redis_cli.clone(),
             grafana: options.grafana.clone(),
-            message,
+            message: self.session.take_message(),
             may: self.session.may.clone(),
             state: ServerState::read(info),
             db: self.params.db(),

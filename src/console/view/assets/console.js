@@ -13,8 +13,7 @@
     for (const time of all("time[datetime]", root)) {
       const at = new Date(time.dateTime);
       if (isNaN(at)) continue;
-      const local = at.toLocaleString("sv-SE");
-      const utc = at.toISOString().replace("T", " ").replace("Z", " UTC");
+      const local = at.toLocaleString("sv-SE"), utc = at.toISOString().replace("T", " ").replace("Z", " UTC");
       if ("local" in time.dataset) time.textContent = local.slice(...time.dataset.local.split(","));
       time.title = "local" in time.dataset ? utc : `${local} here, ${utc}`;
     }
@@ -127,23 +126,30 @@
     return true;
   }
 
-  const parsed = async (answer) => new DOMParser().parseFromString(await answer.text(), "text/html");
+  const parsed = (text) => new DOMParser().parseFromString(text, "text/html");
   // ---- Live: a tick a second while somebody looks; polling where ticks do not get through ----
-  let stream, timer, failures = 0, paused = false, busy = false;
-  async function refresh() {
+  let stream, timer, failures = 0, paused = false, busy = false, sent = "", version = "";
+  async function refresh(number = "") {
     if (busy || paused) return;
     busy = true;
     try {
-      const answer = await fetch(location.href, { headers: { "x-delayd-parts": "1" }, cache: "no-store" });
+      const answer = await fetch(location.href, { headers: { "x-delayd-parts": `${number}.${version}` }, cache: "no-store" });
       // Logged out, or gone: the page itself says so.
       if (new URL(answer.url).pathname !== location.pathname || answer.status === 401) return location.reload();
-      if (answer.ok && !paused) apply(await parsed(answer));
+      if (answer.ok && !paused) apply(parsed(await whole(answer)));
       said(answer.ok ? "Live" : "Waiting");
     } catch {
       said("Offline");
-    } finally {
-      busy = false;
     }
+    busy = false;
+  }
+
+  // Of tags that were sent before only their places are sent.
+  async function whole(answer) {
+    let text = await answer.text(), had = sent.split(/(?=<)/), at = 0;
+    const piece = (part) => (typeof part === "string" ? part : had.slice((at += part[0]), (at += part[1])).join(""));
+    version = answer.headers.get("x-delayd-version");
+    return (sent = answer.status === 226 ? JSON.parse(text).map(piece).join("") : text);
   }
 
   function watch() {
@@ -151,7 +157,7 @@
     if (!one("main[data-live]") || paused || document.visibilityState !== "visible") return;
     if (failures >= TICK_FAILURES) return (timer = setTimeout(() => refresh().finally(watch), POLL_MS));
     stream = new EventSource("/live");
-    stream.addEventListener("tick", () => ((failures = 0), refresh()));
+    stream.addEventListener("tick", (tick) => ((failures = 0), refresh(tick.data)));
     stream.onerror = () => {
       failures += 1;
       stream?.close();
@@ -163,11 +169,7 @@
   const said = (word) => (html.classList.toggle("stale", word !== "Live"),
     all("[data-pause]").forEach((button) => (button.textContent = paused ? "Paused" : word)));
 
-  function pause() {
-    paused = !paused;
-    said("Live");
-    watch();
-  }
+  const pause = () => ((paused = !paused), said("Live"), watch());
 
   // ---- Forms that leave the page where it is ----
   async function send(form, submitter) {
@@ -176,12 +178,11 @@
     // What the button itself says goes along in either way.
     const { name = "", value = "" } = submitter ?? {};
     if (name) form.append(make("input", { type: "hidden", name, value }));
-    const data = new URLSearchParams(new FormData(form));
     const tell = (text) => one("#message").replaceChildren(make("p", { className: "refused", textContent: text }));
     try {
       const headers = { "x-delayd-token": html.dataset.token ?? "", "x-delayd-parts": "1" };
-      const answer = await fetch(form.action, { method: "POST", body: data, headers });
-      const page = await parsed(answer);
+      const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)), headers });
+      const page = parsed(await answer.text());
       const told = one("#message", page)?.childElementCount;
       if (!answer.ok && !told) return tell(one("main h1 + p", page)?.textContent ?? `Refused: ${answer.status}`);
       if (answer.ok && new URL(answer.url).pathname !== location.pathname) return location.assign(answer.url);
@@ -209,8 +210,7 @@
   document.addEventListener("toggle", (event) => {
     if (!event.target.matches?.("[data-confirm][open]")) return;
     const form = one("form", event.target);
-    form.setAttribute("role", "dialog");
-    form.setAttribute("aria-label", one("summary", event.target).textContent);
+    Object.assign(form, { role: "dialog", ariaLabel: one("summary", event.target).textContent });
     focusIn(form);
   }, true);
   document.addEventListener("focusin", (event) => {
