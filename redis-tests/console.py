@@ -29,6 +29,7 @@ PAGES = {
     "queues": "/queues?by=ready",
     "ready": "/queue?db=0&name=emails&tab=ready",
     "delayed": "/queue?db=0&name=emails&tab=delayed",
+    "columns": "/queue?db=0&name=emails&tab=delayed&columns=template,to,order.id,order.items",
     "leased": "/queue?db=0&name=emails&tab=leased",
     "dead": "/queue?db=0&name=emails&tab=dead",
     "errors": "/queue?db=0&name=emails&tab=dead&by=error",

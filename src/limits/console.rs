@@ -69,3 +69,7 @@ pub const CONSOLE_FILES_MAX: usize = 8;
 pub const CONSOLE_STALL_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a body that lists keep of it.
 pub const CONSOLE_EXCERPT_BYTES: usize = 1 << 10;
+/// The same where JSON keys of bodies are columns: a list of a thousand jobs holds 8 MB of them.
+pub const CONSOLE_COLUMN_BYTES: usize = 8 << 10;
+/// Columns of a list that are JSON keys: each reads all of a body.
+pub const CONSOLE_COLUMNS_MAX: usize = 8;

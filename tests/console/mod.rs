@@ -81,7 +81,7 @@ enum Part {
 use Part::{Main, Nothing, Only};
 
 /// What is looked at. `NAME`, `SCHEDULE` and `WORD` in an address stand for hostile bytes.
-const ADDRESSES: [(Case, &str, Part); 139] = [
+const ADDRESSES: [(Case, &str, Part); 142] = [
     (Empty, "/", Main),
     (Empty, "/queues", Main),
     (Empty, "/queue?name=none", Main),
@@ -109,6 +109,8 @@ const ADDRESSES: [(Case, &str, Part); 139] = [
     (Usual, "/queues?match=nothing*", Only("queues-part")),
     (Usual, "/queue?name=emails", Main),
     (Usual, "/queue?name=emails&tab=delayed", Only("tab")),
+    (Usual, "/queue?name=emails&tab=delayed&columns=to,none", Only("jobs-part")),
+    (Usual, "/queue?name=payments&tab=dead&columns=id", Nothing),
     (Usual, "/queue?name=emails&tab=leased", Only("tab")),
     (Usual, "/queue?name=emails&tab=schedules", Only("tab")),
     (Usual, "/queue?name=emails&tab=settings", Only("tab")),
@@ -179,6 +181,7 @@ const ADDRESSES: [(Case, &str, Part); 139] = [
     (Hostile, "/queue?name=NAME", Only("tab")),
     (Hostile, "/queue?name=NAME", Only("bar")),
     (Hostile, "/queue?name=NAME&tab=delayed", Only("tab")),
+    (Hostile, "/queue?name=NAME&tab=delayed&columns=WORD", Nothing),
     (Hostile, "/queue?name=NAME&tab=groups", Nothing),
     (Hostile, "/queue?name=NAME&tab=schedules", Only("tab")),
     (Hostile, "/queue?name=NAME&tab=settings", Nothing),

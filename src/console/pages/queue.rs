@@ -1,6 +1,7 @@
 //! One queue: its numbers, its future, its jobs by state, and what can be done to it.
 
 mod actions;
+mod columns;
 mod consumers;
 mod errors;
 mod groups;
@@ -18,6 +19,7 @@ use crate::console::view::parts;
 use crate::console::words::escape;
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
+use columns::BodyColumns;
 pub use jobs::excerpt;
 use maud::{Markup, html};
 
@@ -39,18 +41,25 @@ struct About<'a> {
     params: &'a Params,
     queue: &'a [u8],
     tab: &'static str,
+    columns: BodyColumns<'a>,
 }
 
 impl<'a> About<'a> {
     fn of(params: &'a Params) -> About<'a> {
         let asked = params.text("tab").unwrap_or("ready");
         let tab = TABS.into_iter().find(|tab| *tab == asked).unwrap_or("ready");
-        About { params, queue: params.bytes("name").unwrap_or_default(), tab }
+        let queue = params.bytes("name").unwrap_or_default();
+        About { params, queue, tab, columns: BodyColumns::of(params) }
     }
 
     /// Dead letters by error.
     fn is_grouped(&self) -> bool {
         self.tab == "dead" && self.params.text("by") == Some("error")
+    }
+
+    /// The tab is a list of jobs.
+    fn lists_jobs(&self) -> bool {
+        matches!(self.tab, "ready" | "delayed" | "leased" | "dead") && !self.is_grouped()
     }
 
     /// The page of the tab's jobs.
@@ -60,7 +69,7 @@ impl<'a> About<'a> {
 
     /// The page with another tab.
     fn href(&self, db: u8, tab: &str) -> String {
-        format!("{}&tab={tab}", parts::queue_href(db, self.queue))
+        format!("{}&tab={tab}{}", parts::queue_href(db, self.queue), self.columns.query())
     }
 }
 
@@ -128,6 +137,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
         (parts::part("head", head::show(frame, &about, stats, config)))
         (tabs(frame, &about, stats))
         div class="tab" { (tab(frame, &about, stats, config, listed, jobs)) }
+        @if about.lists_jobs() { (about.columns.form(frame, &about)) }
         (actions::find(frame, &about))
         (timeline::show(frame, &about, stats, forecasts))
         (parts::part("rates", history::card(&history::read(&replies[3]), &history::href(frame.db, about.queue))))

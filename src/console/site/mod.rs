@@ -24,7 +24,8 @@ use crate::console::view::response::{holding, problem};
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
 use crate::limits::{
-    CONSOLE_EXCERPT_BYTES, CONSOLE_FILES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_STREAMS_MAX,
+    CONSOLE_COLUMN_BYTES, CONSOLE_EXCERPT_BYTES, CONSOLE_FILES_MAX, CONSOLE_PIPELINE_MAX,
+    CONSOLE_STREAMS_MAX,
 };
 use axum::body::Bytes;
 use axum::http::header::{self, HeaderMap};
@@ -182,6 +183,10 @@ impl SessionRequest {
         let (user, db, kept) = (&self.session.user, self.params.db(), &self.site.kept);
         let mut replies: Vec<Option<Value>> =
             commands.iter().map(|asked| kept.find(user, db, asked)).collect();
+        let body_bytes_max = match self.params.bytes("columns").is_some() {
+            true => CONSOLE_COLUMN_BYTES,
+            false => CONSOLE_EXCERPT_BYTES,
+        };
         // Expensive commands are sent alone, so that their time is known; the others together, except for jobs: their
         // bodies may be large.
         let (dear, cheap): (Vec<usize>, Vec<usize>) = (0..commands.len())
@@ -194,7 +199,7 @@ impl SessionRequest {
             for (at, mut reply) in some.iter().zip(self.session.look(db, asked).await.ok()?) {
                 let of_jobs = [&b"DELAY.GET"[..], b"DELAY.PEEK"].contains(&&commands[*at][0][..]);
                 if of_jobs && !whole {
-                    reply.cut_bodies(CONSOLE_EXCERPT_BYTES);
+                    reply.cut_bodies(body_bytes_max);
                 }
                 replies[*at] = Some(reply);
             }

@@ -26,17 +26,17 @@ pub fn waiting(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Val
     let row = |job: &Value| {
         let [id, _, due, body] = job.items() else { return Row::default() };
         let id = id.bytes().unwrap_or_default();
-        let cells = vec![
+        let mut cells = vec![
             parts::job_link(frame.db, about.queue, id),
             parts::ago(frame, due.number().unwrap_or(0)),
-            excerpt(body),
         ];
+        cells.extend(about.columns.cells(body));
         Row { key: escape::query(id), select: Some((escape::query(id), escape::text(id))), cells }
     };
     let table = Table {
         id: "jobs",
         caption: format!("Jobs that are {}, next first", about.tab),
-        columns: vec![Column::text("id"), Column::text("due"), Column::text("body")],
+        columns: [vec![Column::text("id"), Column::text("due")], about.columns.heads()].concat(),
         rows: jobs.iter().map(row).collect(),
         form: if offered(frame, "DELAY.DEL") { "bulk" } else { "" },
         grow: true,
@@ -75,27 +75,27 @@ pub fn leased(
         let id = job.field("id").bytes().unwrap_or_default();
         let number = |name| job.field(name).number().unwrap_or(0);
         let end = number("lease-end");
-        let cells = vec![
+        let mut cells = vec![
             parts::job_link(frame.db, about.queue, id),
             parts::ago(frame, end),
             parts::number(number("attempt")),
             parts::number(number("deliveries")),
             html! { @if number("bound") == 1 { "ends with its connection" } @else { span class="faint" { "–" } } },
-            excerpt(job.field("body")),
         ];
+        cells.extend(about.columns.cells(job.field("body")));
         Row { key: escape::query(id), select: None, cells }
     };
+    let columns = vec![
+        Column::text("id"),
+        Column::text("lease ends"),
+        Column::number("attempt"),
+        Column::number("deliveries"),
+        Column::text("bound"),
+    ];
     let table = Table {
         id: "jobs",
         caption: "Leased jobs, the next lease to end first".to_owned(),
-        columns: vec![
-            Column::text("id"),
-            Column::text("lease ends"),
-            Column::number("attempt"),
-            Column::number("deliveries"),
-            Column::text("bound"),
-            Column::text("body"),
-        ],
+        columns: [columns, about.columns.heads()].concat(),
         rows: held.iter().map(row).collect(),
         form: "",
         grow: false,
@@ -132,29 +132,28 @@ fn newest(frame: &PageFrame, about: &About<'_>, dead: &[&Value]) -> Table {
     let row = |job: &&Value| {
         let id = job.field("id").bytes().unwrap_or_default();
         let number = |name| job.field(name).number().unwrap_or(0);
-        let cells = vec![
+        let mut cells = vec![
             parts::job_link(frame.db, about.queue, id),
             parts::ago(frame, number("died")),
             html! { (job.field("reason").text().unwrap_or("")) },
             parts::number(number("deliveries")),
             error_cell(job),
-            excerpt(job.field("body")),
-            redrive(frame, about, id),
         ];
+        cells.extend(about.columns.cells(job.field("body")));
+        cells.push(redrive(frame, about, id));
         Row { key: escape::query(id), select: Some((escape::query(id), escape::text(id))), cells }
     };
+    let columns = vec![
+        Column::text("id"),
+        Column::text("died"),
+        Column::text("because of"),
+        Column::number("deliveries"),
+        Column::text("last error"),
+    ];
     Table {
         id: "jobs",
         caption: "Dead letters, newest first".to_owned(),
-        columns: vec![
-            Column::text("id"),
-            Column::text("died"),
-            Column::text("because of"),
-            Column::number("deliveries"),
-            Column::text("last error"),
-            Column::text("body"),
-            Column::text("action"),
-        ],
+        columns: [columns, about.columns.heads(), vec![Column::text("action")]].concat(),
         rows: dead.iter().map(row).collect(),
         form: if offered(frame, "DELAY.REDRIVE") { "chosen" } else { "" },
         grow: true,

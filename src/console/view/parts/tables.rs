@@ -1,12 +1,13 @@
 //! Tables that become cards on narrow screens.
 
 use maud::{Markup, Render, html};
+use std::borrow::Cow;
 
 /// A column, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
     /// Its title, which is also in each cell of a card.
-    pub label: &'static str,
+    pub label: Cow<'static, str>,
     /// Numbers stand to the right.
     pub number: bool,
     pub sort: Option<String>,
@@ -15,11 +16,11 @@ pub struct Column {
 
 impl Column {
     pub fn text(label: &'static str) -> Column {
-        Column { label, ..Column::default() }
+        Column { label: label.into(), ..Column::default() }
     }
 
     pub fn number(label: &'static str) -> Column {
-        Column { label, number: true, ..Column::default() }
+        Column { label: label.into(), number: true, ..Column::default() }
     }
 
     /// Sorted by a link, or already.
