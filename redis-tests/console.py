@@ -16,8 +16,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 sys.path.insert(0, os.path.join(HERE, "lib"))
-from browser import SIZES, THEMES, Browser, Keys  # noqa: E402
-from harness import Raw, Server, check, equal, finish, free_port, pairs, until  # noqa: E402
+from browser import SIZES, THEMES, Browser, Console, Keys  # noqa: E402
+from harness import Raw, check, equal, finish, pairs  # noqa: E402
 
 PICTURES = os.path.join(os.environ.get("DELAYD_CACHE", os.path.join(ROOT, ".cache")), "console")
 AXE = os.path.join(HERE, "node_modules", "axe-core", "axe.min.js")
@@ -56,36 +56,13 @@ PAINT_MS, PAINT_MS_MAX = 200, 1000
 KIB = 1024
 
 
-class Console(Server):
-    """A server with a console."""
-
-    def __init__(self, *flags):
-        self.console = free_port()
-        super().__init__("--console-port", str(self.console), *flags)
-        self.url = f"http://127.0.0.1:{self.console}"
-        until(self.listens)
-
-    def listens(self):
-        try:
-            return http.client.HTTPConnection("127.0.0.1", self.console, timeout=5).connect() is None
-        except OSError:
-            return False
-
-    def raw(self):
-        return Raw("127.0.0.1", self.port)
-
-    def entrance(self):
-        """Where the link leads that a server without a password puts into its folder."""
-        with open(os.path.join(self.home.name, "console-link")) as file:
-            return file.read().strip().removeprefix(self.url)
-
-    def fetch(self, path, cookie=""):
-        """The answer's length as a browser has it that takes gzip, and when it is compressed."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.console, timeout=10)
-        connection.request("GET", path, headers={"Accept-Encoding": "gzip", "Cookie": cookie})
-        answer = connection.getresponse()
-        body = answer.read()
-        return len(body) if answer.getheader("Content-Encoding") else len(gzip.compress(body)), answer.status
+def fetch(server, path, cookie=""):
+    """The answer's length as a browser has it that takes gzip, and when it is compressed."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.console, timeout=10)
+    connection.request("GET", path, headers={"Accept-Encoding": "gzip", "Cookie": cookie})
+    answer = connection.getresponse()
+    body = answer.read()
+    return len(body) if answer.getheader("Content-Encoding") else len(gzip.compress(body)), answer.status
 
 
 def traffic(raw, scale=1):
@@ -182,7 +159,7 @@ def sizes(server, browser):
         cookie = "; ".join(f"{each['name']}={each['value']}" for each in browser.driver.get_cookies())
         browser.go("/")
         paths = sorted(set(re.findall(r'"(/assets/[^"]+)"', browser.driver.page_source)))
-        figures = {re.sub(r"-\w+(?=\.)", "", path): server.fetch(path) for path in paths} | {"html": server.fetch("/", cookie)}
+        figures = {re.sub(r"-\w+(?=\.)", "", path): fetch(server, path) for path in paths} | {"html": fetch(server, "/", cookie)}
         equal({status for _, status in figures.values()}, {200})
         figures = {name: size for name, (size, _) in figures.items()}
         print(f"gz bytes: {figures}, together {sum(figures.values())}", flush=True)

@@ -1,5 +1,6 @@
-"""Chromium as a person at the console has it: pages, keys, colours, sizes."""
+"""A server with a console, and Chromium as a person there has it: pages, keys, colours, sizes."""
 
+import http.client
 import os
 import shutil
 import tempfile
@@ -10,8 +11,34 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from harness import Raw, Server, free_port, until
+
 SIZES = {"wide": (1280, 800), "middle": (768, 1024), "narrow": (360, 640)}
 THEMES = ("light", "dark")
+
+
+class Console(Server):
+    """A server with a console."""
+
+    def __init__(self, *flags):
+        self.console = free_port()
+        super().__init__("--console-port", str(self.console), *flags)
+        self.url = f"http://127.0.0.1:{self.console}"
+        until(self.listens)
+
+    def listens(self):
+        try:
+            return http.client.HTTPConnection("127.0.0.1", self.console, timeout=5).connect() is None
+        except OSError:
+            return False
+
+    def raw(self):
+        return Raw("127.0.0.1", self.port)
+
+    def entrance(self):
+        """Where the link leads that a server without a password puts into its folder."""
+        with open(os.path.join(self.home.name, "console-link")) as file:
+            return file.read().strip().removeprefix(self.url)
 
 
 class Browser:
@@ -84,11 +111,11 @@ class Browser:
 
     def button(self, words, inside=""):
         """What is pressed, by its words."""
-        kinds = ("button", "summary", "a")
-        find = lambda: [
-            each for kind in kinds for each in self.all(f"{inside} {kind}") if each.is_displayed() and each.text.strip() == words
-        ]
-        return self.wait(find)[0]
+        find = (
+            "return ['button', 'summary', 'a'].flatMap((kind) => [...document.querySelectorAll(`${arguments[0]} ${kind}`)])"
+            ".find((each) => each.checkVisibility({ visibilityProperty: true }) && each.innerText.trim() === arguments[1])"
+        )
+        return self.wait(lambda: self.run(find, inside, words))
 
     def click(self, words, inside=""):
         """Presses a button by its words."""
@@ -124,4 +151,4 @@ class Browser:
             file.write(self.driver.get_screenshot_as_png())
 
 
-__all__ = ["Browser", "Keys", "SIZES", "THEMES"]
+__all__ = ["Browser", "Console", "Keys", "SIZES", "THEMES"]
