@@ -14,6 +14,18 @@ pub fn hash_slot(name: &[u8]) -> u16 {
     sum % HASH_SLOTS
 }
 
+/// The partition of a slot, of `count`, a power of two: each has as many slots, in order. Of 16 partitions the one
+/// numbered 1 has those from 1,024 to 2,047.
+pub fn partition_of(slot: u16, count: u16) -> u16 {
+    slot / (HASH_SLOTS / count)
+}
+
+/// The first and the last slot of a partition of `count`.
+pub fn slots_of(partition: u16, count: u16) -> (u16, u16) {
+    let each = HASH_SLOTS / count;
+    (partition * each, partition * each + each - 1)
+}
+
 /// The part that is hashed: the text between the first `{` and the next `}`, or the whole name if there is none. So
 /// `{mail}:high` and `{mail}:low` are in one slot, and `{}mail` is hashed as it is.
 fn tag(name: &[u8]) -> &[u8] {
@@ -55,6 +67,20 @@ mod tests {
         assert_eq!(hash_slot(b""), 0);
         for same in ["{user1000}.following", "{user1000}.followers", "user1000", "x{user1000}{y}"] {
             assert_eq!(hash_slot(same.as_bytes()), 3_443, "{same}");
+        }
+    }
+
+    #[test]
+    fn the_slots_of_all_partitions_are_all_slots() {
+        for count in [1, 2, 4, 8, 16, 32, 64] {
+            let mut next = 0;
+            for partition in 0..count {
+                let (first, last) = slots_of(partition, count);
+                assert_eq!(first, next);
+                assert!((first..=last).all(|slot| partition_of(slot, count) == partition));
+                next = last + 1;
+            }
+            assert_eq!(next, HASH_SLOTS);
         }
     }
 

@@ -4,6 +4,7 @@ use delayd::config::args::{self, Invocation};
 use delayd::config::options::Name;
 use delayd::config::{Config, reference};
 use delayd::server::logs;
+use delayd::server::process::Partitions;
 use delayd::server::{Allocator, Server};
 use delayd::tools::Serving;
 use std::io::{self, Write};
@@ -37,12 +38,12 @@ fn run(config: Config) -> ExitCode {
         tracing::error!("delayd stops because of a bug: {panic}");
     }));
     let allocator = allocator();
-    let server = match Server::bind(config) {
-        Ok(server) => server.with_log(log_level).with_signals().with_supervisor(),
+    let partitions = match Partitions::bind(config) {
+        Ok(partitions) => partitions,
         Err(error) => return fail(&error.to_string()),
     };
     let greeting = if json { greet_in_json } else { greet };
-    match server.with_greeting(greeting).with_allocator(allocator).run() {
+    match partitions.with(&log_level, greeting, allocator.as_ref()).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
@@ -93,8 +94,12 @@ fn greeting(server: &Server) -> String {
         0 => "no memory limit".to_owned(),
         bytes => format!("{} MiB for jobs", bytes >> 20),
     };
+    let partitions = match server.partitions() {
+        1 => String::new(),
+        count => format!(", the first of {count} partitions"),
+    };
     format!(
-        "delayd {} listens on {}, pid {}, {memory}; try: {} DELAY.ADD hello 5s world",
+        "delayd {} listens on {}{partitions}, pid {}, {memory}; try: {} DELAY.ADD hello 5s world",
         delayd::VERSION,
         server.places().join(" and "),
         std::process::id(),

@@ -60,8 +60,13 @@ impl Flood<'_> {
     }
 
     /// Ends before if `stop` says so, at the end of what was written ahead.
-    pub fn run_until(mut self, server: &Server, stop: &AtomicBool) -> Pace {
-        let connect = |_| self.system.connect(server);
+    pub fn run_until(self, server: &Server, stop: &AtomicBool) -> Pace {
+        self.run_at(server, 0, stop)
+    }
+
+    /// The same with the partition of this number.
+    pub fn run_at(mut self, server: &Server, partition: u16, stop: &AtomicBool) -> Pace {
+        let connect = |_| Wire::connect(server.port + partition, self.system.protocol());
         let mut wires: Vec<Wire> = (0..self.connections).map(connect).collect();
         let (mut cpu, mut took) = (0.0, Duration::ZERO);
         let mut ahead = Ahead::default();

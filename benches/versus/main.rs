@@ -1,5 +1,5 @@
 //! delayd beside what people use today, in one run: `make versus`; or some of it:
-//! `cargo bench --bench versus -- add memory life lateness busy crowd herd change idle queues waiters restart growth before cluster`.
+//! `cargo bench --bench versus -- add memory life lateness busy crowd herd change idle queues waiters restart growth before cluster spread`.
 //!
 //! Redis with a sorted set, a hash and a script, and beanstalkd, each from Debian's packages, on ports
 //! and folders of their own; the same work from the same generator, by turns, in several rounds. Every
@@ -21,6 +21,7 @@ mod poller;
 mod punctual;
 mod raw;
 mod report;
+mod spread;
 #[path = "../support/mod.rs"]
 mod support;
 mod system;
@@ -31,7 +32,7 @@ use report::Report;
 /// A part: its word, and what it runs.
 type Part = (&'static str, fn(&mut Report));
 
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 16] = [
     ("add", parts::add),
     ("memory", parts::memory),
     ("life", parts::life),
@@ -47,6 +48,7 @@ const PARTS: [Part; 15] = [
     ("growth", growth::growth),
     ("before", before::before),
     ("cluster", cluster::cluster),
+    ("spread", spread::spread),
 ];
 
 fn main() {
@@ -57,8 +59,8 @@ fn main() {
     }
     let mut report = Report::new();
     for (part, run) in PARTS {
-        // Three nodes on the cores of one machine: a figure of its own, not for the page.
-        let is_asked_for = wanted.is_empty() && part != "cluster";
+        // Three nodes, or several partitions, on the cores of one machine: figures of their own, not for the page.
+        let is_asked_for = wanted.is_empty() && !["cluster", "spread"].contains(&part);
         if is_asked_for || wanted.iter().any(|word| word == part) {
             eprintln!("== {part}");
             run(&mut report);

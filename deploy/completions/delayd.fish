@@ -1,6 +1,6 @@
 # delayd's completions, made from the table of its options; `make docs` writes them anew.
 
-set -l server 'not __fish_seen_subcommand_from demo call health check dump backup restore cluster console'
+set -l server 'not __fish_seen_subcommand_from demo call health check dump backup restore spread cluster console'
 complete -c delayd -n __fish_is_first_arg -a demo -d 'Shows a job arriving: starts a server in memory on a free port of the loopback interface, lets a consumer wait there, adds a job that is due after DURATION, and prints both commands, the job the consumer received, and its lateness'
 complete -c delayd -n '__fish_seen_subcommand_from demo' -l delay -x -d 'when the job is due'
 complete -c delayd -n '__fish_seen_subcommand_from demo' -f
@@ -43,6 +43,10 @@ complete -c delayd -n __fish_is_first_arg -a restore -d 'Makes a server\'s folde
 complete -c delayd -n '__fish_seen_subcommand_from restore' -l cluster-node -x -d 'like the option: the node\'s name'
 complete -c delayd -n '__fish_seen_subcommand_from restore' -l cluster-nodes -x -d 'like the option: name=host:port'
 complete -c delayd -n '__fish_seen_subcommand_from restore' -x -a '(__fish_complete_directories)'
+complete -c delayd -n __fish_is_first_arg -a spread -d 'Divides the journal of a server with one partition into COUNT partitions, for a start with cluster-partitions COUNT: each queue goes to the partition of its hash slot, with its jobs, schedules and settings'
+complete -c delayd -n '__fish_seen_subcommand_from spread' -l into -x -d '2'
+complete -c delayd -n '__fish_seen_subcommand_from spread' -l yes -d 'does not ask'
+complete -c delayd -n '__fish_seen_subcommand_from spread' -x -a '(__fish_complete_directories)'
 complete -c delayd -n __fish_is_first_arg -a cluster -d 'Turns a journal into that of a new cluster with one member, or of a standalone server'
 complete -c delayd -n '__fish_seen_subcommand_from cluster' -l cluster-node -x -d 'like the option: the node\'s name'
 complete -c delayd -n '__fish_seen_subcommand_from cluster' -l cluster-nodes -x -d 'like the option: name=host:port'
@@ -101,6 +105,8 @@ complete -c delayd -n $server -l journal-segment-size -x -d 'Size of the journal
 complete -c delayd -n $server -l cluster-node -x -d 'This node\'s name in its cluster'
 complete -c delayd -n $server -l cluster-nodes -x -d 'All nodes, this one included, as name=host:port, separated by commas or spaces, with the ports for other nodes'
 complete -c delayd -n $server -l cluster-enabled -x -a 'yes no' -d 'Whether clients of a Redis Cluster find their way'
+complete -c delayd -n $server -l cluster-partitions -x -a '1 2 4 8 16 32 64' -d 'How many partitions the queues are divided into'
+complete -c delayd -n $server -l cluster-leader-balance -x -a 'yes no' -d 'Whether the partitions of a cluster are led by all nodes in turn'
 complete -c delayd -n $server -l cluster-port -x -d 'The port where other nodes connect'
 complete -c delayd -n $server -l cluster-bind -x -d 'Addresses to listen on for other nodes, written as for bind'
 complete -c delayd -n $server -l cluster-announce-ip -x -d 'The address or host name at which clients and other nodes reach this node'

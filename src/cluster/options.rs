@@ -20,6 +20,8 @@ pub struct Given<'a> {
     /// `cluster-node`, with `@hostname` in it as [`node_name`] has resolved it.
     pub node: Name,
     pub nodes: &'a str,
+    /// The number of the partition, by which the ports in `nodes` are higher for it.
+    pub partition: u16,
     pub port: u16,
     /// `cluster-bind`, or else `bind`: addresses with blanks between them.
     pub binds: &'a str,
@@ -99,6 +101,8 @@ pub enum WrongOption {
         "cluster-port: port is {port}, so the port for peers would be {peers}, above 65535; set cluster-port"
     )]
     PortTooHigh { port: u16, peers: u32 },
+    #[error("cluster-nodes {node}: its port for partition {partition} would be above 65535")]
+    PartitionPort { node: Listed, partition: u16 },
     #[error("cluster-port: port is 0, so the default cannot be derived from it; set cluster-port")]
     NoPort,
     #[error(
@@ -204,7 +208,16 @@ impl Given<'_> {
         if (1..CLUSTER_SECRET_BYTES_MIN).contains(&self.secret.len()) {
             return Err(WrongOption::ShortSecret(self.secret.len()));
         }
-        let nodes = node_list(self.nodes)?;
+        let mut nodes = node_list(self.nodes)?;
+        for node in &mut nodes {
+            let port = node.peer.port();
+            let moved =
+                port.checked_add(self.partition).map(|port| Address::new(node.peer.host(), port));
+            node.peer = moved.and_then(Result::ok).ok_or_else(|| WrongOption::PartitionPort {
+                node: node.clone(),
+                partition: self.partition,
+            })?;
+        }
         let own = self.own(&nodes)?;
         let over_network = nodes.iter().find(|node| !node.peer.is_loopback());
         if let Some(node) = over_network.filter(|_| self.secret.is_empty() && !self.tls_cluster) {
@@ -319,6 +332,7 @@ mod tests {
         Given {
             node: Name::new("n1").unwrap(),
             nodes,
+            partition: 0,
             port: 0,
             binds: "127.0.0.1 -::1",
             announce_ip: "",

@@ -6,8 +6,9 @@ use crate::nearest::nearest;
 use std::path::{Path, PathBuf};
 
 /// The commands of the program; the server runs without one.
-const COMMANDS: [&str; 9] =
-    ["backup", "call", "check", "cluster", "console", "demo", "dump", "health", "restore"];
+const COMMANDS: [&str; 10] = [
+    "backup", "call", "check", "cluster", "console", "demo", "dump", "health", "restore", "spread",
+];
 
 /// The request of the command line.
 #[derive(Debug)]

@@ -7,7 +7,9 @@ pub mod args;
 pub mod events;
 pub mod file;
 pub mod fixed;
+pub mod folders;
 pub mod options;
+mod partitions;
 pub mod reference;
 pub mod value;
 
@@ -35,6 +37,8 @@ pub struct Config {
     pub machine_bytes: u64,
     /// The lines `user name rules` of the file, without their first word.
     pub users: Vec<Vec<String>>,
+    /// The partition of the process that these are for.
+    pub partition: u16,
 }
 
 /// Why options were refused.
@@ -81,7 +85,7 @@ impl Default for Config {
             spec.kind.read(&args, None).expect("a test reads every default")
         };
         let values = OPTIONS.iter().map(value).collect();
-        Config { values, file: None, machine_bytes: 0, users: Vec::new() }
+        Config { values, file: None, machine_bytes: 0, users: Vec::new(), partition: 0 }
     }
 }
 
@@ -172,7 +176,38 @@ impl Config {
             return Err(RefusedOptions::value(segment.word(), &[self.shown(segment)], reason));
         }
         at_most(Name::DefaultLease, Name::MaxLease)?;
-        at_most(Name::MaxBodySize, Name::ProtoMaxBulkLen)
+        at_most(Name::MaxBodySize, Name::ProtoMaxBulkLen)?;
+        partitions::check(self)
+    }
+
+    /// The same for another partition of the process.
+    pub fn of_partition(self, partition: u16) -> Config {
+        Config { partition, ..self }
+    }
+
+    /// How many partitions the process runs: 1, 2, 4 … 64.
+    pub fn partitions(&self) -> u16 {
+        self.text(Name::ClusterPartitions).parse().expect("the option's words are numbers")
+    }
+
+    /// The number of an option that names a port, for this partition: each has the next one. 0 stays none.
+    pub fn port(&self, name: Name) -> u16 {
+        match self.number(name) as u16 {
+            0 => 0,
+            first => first.saturating_add(self.partition),
+        }
+    }
+
+    /// This partition's part of a number that is the process's, at least `least` or the whole.
+    pub fn part(&self, name: Name, least: u64) -> u64 {
+        let whole = self.number(name);
+        (whole / u64::from(self.partitions())).max(least).min(whole)
+    }
+
+    /// The folder of this partition: `dir`, or one in it where there are several.
+    pub fn folder(&self) -> PathBuf {
+        let dir = PathBuf::from(self.text(Name::Dir));
+        if self.partitions() == 1 { dir } else { dir.join(folders::name_of(self.partition)) }
     }
 
     /// All options, older words included, with their values as CONFIG GET shows them.

@@ -477,6 +477,12 @@ impl Engine {
         self.store.begin_base(self.minutes_room());
     }
 
+    /// As [`Engine::begin_base`], of the queues of one partition of `count`: see [`crate::hash_slot`]. Nothing may change
+    /// until it is complete.
+    pub fn begin_part(&mut self, partition: u16, count: u16) {
+        self.store.begin_part(partition, count, self.minutes_room());
+    }
+
     fn minutes_room(&self) -> u64 {
         let later = journal_room::base_bytes_later(&self.store);
         self.live.room.base_bytes_max().saturating_sub(later) / 2
@@ -617,6 +623,11 @@ impl Engine {
 
     pub fn queue_counts(&self) -> [u64; 16] {
         self.store.existing()
+    }
+
+    /// The names of all queues. Cost: a step a queue.
+    pub fn queue_names(&self) -> impl Iterator<Item = &[u8]> {
+        survey::names(&self.store)
     }
 
     /// How many queues have a name, those without a job included.

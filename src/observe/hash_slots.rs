@@ -1,15 +1,27 @@
-//! A node as a node of a Redis Cluster would describe itself and the others: one shard with all hash slots, whose master
-//! is the leader and whose replicas are the other nodes. Plain data, from a [`ClusterView`] or of a server alone.
+//! A server as a node of a Redis Cluster would describe itself and the others: each partition is a shard with its part
+//! of the hash slots, whose master is the leader and whose replicas are the other nodes. Plain data, from the
+//! [`ClusterView`] of each partition or of one without others.
 
 use super::cluster::{ClusterView, NodeView};
-use crate::hash_slot::HASH_SLOTS;
+use crate::hash_slot::{HASH_SLOTS, slots_of};
 use crate::words::words;
 
 /// See the module; for one client, as its protocol decides the ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HashSlots {
+    /// One for each partition, in their order.
+    pub shards: Vec<Shard>,
+    /// The shard of the partition that was asked.
+    pub own: usize,
+}
+
+/// A partition on all its nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shard {
     /// 40 hexadecimal digits.
-    pub shard: String,
+    pub id: String,
+    /// Its first and its last slot.
+    pub slots: (u16, u16),
     /// The leader first, or the last one. A node that has known none since its start, as others elect one or the cluster
     /// forms, names itself: it knows the next one soon. With no master some libraries never ask again.
     pub nodes: Vec<SlotNode>,
@@ -31,6 +43,7 @@ pub struct SlotNode {
     pub health: SlotHealth,
     /// The last index of its log, as far as this node knows.
     pub offset: u64,
+    /// It is a node of this process.
     pub is_own: bool,
 }
 
@@ -55,8 +68,84 @@ words! {
 }
 
 impl HashSlots {
-    /// A node of a cluster, for a client that speaks TLS or not: it gets ports of its own kind.
-    pub fn of(view: &ClusterView, tls: bool) -> HashSlots {
+    /// The node of this process in the shard that was asked.
+    pub fn own(&self) -> Option<&SlotNode> {
+        self.shards[self.own].nodes.iter().find(|node| node.is_own)
+    }
+
+    /// CLUSTER NODES: a line for each node of each shard.
+    pub fn lines(&self) -> String {
+        let own = self.own().map(|own| own.id.as_str());
+        let shards = self.shards.iter();
+        let lines = shards.flat_map(|shard| shard.nodes.iter().map(move |node| (shard, node)));
+        lines.map(|(shard, node)| shard.line(node, own) + "\n").collect()
+    }
+
+    /// CLUSTER REPLICAS of the node with this id: their lines.
+    ///
+    /// # Errors
+    /// Redis's texts.
+    pub fn replicas(&self, id: &[u8]) -> Result<Vec<String>, String> {
+        let (shard, node) = self.find(id)?;
+        if node.part == SlotPart::Replica {
+            return Err("ERR The specified node is not a master".to_owned());
+        }
+        let own = self.own().map(|own| own.id.as_str());
+        let replicas = shard.nodes.iter().filter(|node| node.part == SlotPart::Replica);
+        Ok(replicas.map(|node| shard.line(node, own)).collect())
+    }
+
+    /// COUNT-FAILURE-REPORTS of the node with this id: nodes do not report each other.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn failure_reports(&self, id: &[u8]) -> Result<u64, String> {
+        self.find(id).map(|_| 0)
+    }
+
+    /// CLUSTER INFO.
+    pub fn info(&self) -> String {
+        let served = |shard: &&Shard| shard.is_served;
+        let len = |shard: &Shard| u64::from(shard.slots.1 - shard.slots.0) + 1;
+        let ok: u64 = self.shards.iter().filter(served).map(len).sum();
+        let fail = u64::from(HASH_SLOTS) - ok;
+        let state = if fail == 0 { "ok" } else { "fail" };
+        let nodes: usize = self.shards.iter().map(|shard| shard.nodes.len()).sum();
+        let epochs = self.shards.iter().map(|shard| shard.epoch);
+        let lines = [
+            format!("cluster_state:{state}"),
+            format!("cluster_slots_assigned:{HASH_SLOTS}"),
+            format!("cluster_slots_ok:{ok}"),
+            "cluster_slots_pfail:0".to_owned(),
+            format!("cluster_slots_fail:{fail}"),
+            format!("cluster_known_nodes:{nodes}"),
+            format!("cluster_size:{}", self.shards.len()),
+            format!("cluster_current_epoch:{}", epochs.max().unwrap_or(0)),
+            format!("cluster_my_epoch:{}", self.shards[self.own].epoch),
+            "cluster_stats_messages_sent:0".to_owned(),
+            "cluster_stats_messages_received:0".to_owned(),
+            "total_cluster_links_buffer_limit_exceeded:0".to_owned(),
+        ];
+        lines.map(|line| line + "\r\n").concat()
+    }
+
+    fn find(&self, id: &[u8]) -> Result<(&Shard, &SlotNode), String> {
+        let is_meant = |node: &&SlotNode| node.id.as_bytes().eq_ignore_ascii_case(id);
+        let mut found = self.shards.iter().filter_map(|shard| {
+            let node = shard.nodes.iter().find(is_meant)?;
+            Some((shard, node))
+        });
+        found.next().ok_or_else(|| {
+            let shown = String::from_utf8_lossy(&id[..id.len().min(64)]);
+            format!("ERR Unknown node {}", shown.escape_debug())
+        })
+    }
+}
+
+impl Shard {
+    /// A partition of `count` as its node of this process sees it, for a client that speaks TLS or not: it gets ports of
+    /// its own kind.
+    pub fn of(view: &ClusterView, tls: bool, partition: u16, count: u16) -> Shard {
         let cluster = format!("{:032x}", view.cluster.unwrap_or(0));
         let known = view.leader_for_clients().map(|leader| leader.id);
         let is_there = |id: &u64| view.nodes.iter().any(|node| node.id == *id && !node.has_left);
@@ -89,18 +178,20 @@ impl HashSlots {
             })
             .collect();
         nodes.sort_by_key(|node| node.part == SlotPart::Replica);
-        HashSlots {
-            shard: format!("{}{:016x}", &cluster[..24], 0),
+        Shard {
+            id: format!("{}{:016x}", &cluster[..24], 0),
+            slots: slots_of(partition, count),
             nodes,
             is_served: known.is_some(),
             epoch: view.epoch,
         }
     }
 
-    /// A standalone server; `own` is its only node.
-    pub fn alone(own: SlotNode) -> HashSlots {
+    /// A partition without other nodes.
+    pub fn alone(own: SlotNode, partition: u16, count: u16) -> Shard {
         let is_served = own.health == SlotHealth::Online;
-        HashSlots { shard: own.id.clone(), nodes: vec![own], is_served, epoch: 0 }
+        let (id, slots) = (own.id.clone(), slots_of(partition, count));
+        Shard { id, slots, nodes: vec![own], is_served, epoch: 0 }
     }
 
     /// Those of CLUSTER SLOTS: without followers that cannot be asked, as clients would try them, and some wait for them.
@@ -110,63 +201,11 @@ impl HashSlots {
         self.nodes.iter().filter(is_usable)
     }
 
-    /// CLUSTER NODES: a line for each node.
-    pub fn lines(&self) -> String {
-        self.nodes.iter().map(|node| self.line(node) + "\n").collect()
-    }
-
-    /// CLUSTER REPLICAS of the node with this id: their lines.
-    ///
-    /// # Errors
-    /// Redis's texts.
-    pub fn replicas(&self, id: &[u8]) -> Result<Vec<String>, String> {
-        match self.nodes.iter().find(|node| node.id.as_bytes().eq_ignore_ascii_case(id)) {
-            None => Err(unknown(id)),
-            Some(node) if node.part == SlotPart::Replica => {
-                Err("ERR The specified node is not a master".to_owned())
-            }
-            Some(_) => {
-                let replicas = self.nodes.iter().filter(|node| node.part == SlotPart::Replica);
-                Ok(replicas.map(|node| self.line(node)).collect())
-            }
-        }
-    }
-
-    /// COUNT-FAILURE-REPORTS of the node with this id: nodes do not report each other.
-    ///
-    /// # Errors
-    /// There is no such node.
-    pub fn failure_reports(&self, id: &[u8]) -> Result<u64, String> {
-        let mut ids = self.nodes.iter().map(|node| node.id.as_bytes());
-        if ids.any(|own| own.eq_ignore_ascii_case(id)) { Ok(0) } else { Err(unknown(id)) }
-    }
-
-    /// CLUSTER INFO.
-    pub fn info(&self) -> String {
-        let (ok, fail) = if self.is_served { (HASH_SLOTS, 0) } else { (0, HASH_SLOTS) };
-        let state = if self.is_served { "ok" } else { "fail" };
-        let HashSlots { epoch, nodes, .. } = self;
-        let lines = [
-            format!("cluster_state:{state}"),
-            format!("cluster_slots_assigned:{HASH_SLOTS}"),
-            format!("cluster_slots_ok:{ok}"),
-            "cluster_slots_pfail:0".to_owned(),
-            format!("cluster_slots_fail:{fail}"),
-            format!("cluster_known_nodes:{}", nodes.len()),
-            "cluster_size:1".to_owned(),
-            format!("cluster_current_epoch:{epoch}"),
-            format!("cluster_my_epoch:{epoch}"),
-            "cluster_stats_messages_sent:0".to_owned(),
-            "cluster_stats_messages_received:0".to_owned(),
-            "total_cluster_links_buffer_limit_exceeded:0".to_owned(),
-        ];
-        lines.map(|line| line + "\r\n").concat()
-    }
-
-    fn line(&self, node: &SlotNode) -> String {
+    /// `own`: the id of the node that was asked.
+    fn line(&self, node: &SlotNode, own: Option<&str>) -> String {
         let SlotNode { id, host, port, bus_port, .. } = node;
         let mut flags = Vec::new();
-        if node.is_own {
+        if own == Some(id) {
             flags.push("myself");
         }
         let (part, master) = match (node.part, self.nodes.first()) {
@@ -179,7 +218,7 @@ impl HashSlots {
         }
         let link = if node.health == SlotHealth::Failed { "disconnected" } else { "connected" };
         let slots = match node.part == SlotPart::Master {
-            true => format!(" 0-{}", HASH_SLOTS - 1),
+            true => format!(" {}-{}", self.slots.0, self.slots.1),
             false => String::new(),
         };
         let (flags, epoch) = (flags.join(","), self.epoch);
@@ -199,8 +238,4 @@ fn health_of(view: &ClusterView, node: &NodeView, leads: Option<bool>) -> SlotHe
     } else {
         SlotHealth::Online
     }
-}
-
-fn unknown(id: &[u8]) -> String {
-    format!("ERR Unknown node {}", String::from_utf8_lossy(&id[..id.len().min(64)]).escape_debug())
 }

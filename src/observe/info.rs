@@ -19,6 +19,8 @@ pub struct About<'a> {
     pub allocator: &'a str,
     /// Clients of a Redis Cluster find their way.
     pub clustered: bool,
+    /// Its number among the partitions of the process, and how many there are.
+    pub partition: (u16, u16),
     /// A service manager started it and waits to hear from it.
     pub supervised: bool,
     /// For the thread that runs the turns.
@@ -132,6 +134,9 @@ fn server(facts: &InfoFacts<'_>, text: &mut Text) {
         ("config_file", &facts.about.config_file),
         ("io_threads_active", &0),
     ]);
+    if let (partition, partitions @ 2..) = facts.about.partition {
+        text.lines(&[("partition", &partition), ("partitions", &partitions)]);
+    }
 }
 
 fn clients(facts: &InfoFacts<'_>, text: &mut Text) {

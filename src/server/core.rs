@@ -12,7 +12,8 @@ use crate::journal::Disk;
 use crate::journal::recovery::Recovered;
 use crate::limits::{
     HISTORY_MEMORY_SHARE, HISTORY_QUEUE_BYTES, HISTORY_QUEUES_MAX, LOG_BYTES_MAX, LOG_BYTES_MIN,
-    LOG_SHARE, REPLICA_PRIORITY_DEFAULT, REQUEST_BYTES_BESIDE,
+    LOG_SHARE, PARTITION_CLIENTS_BYTES_MIN, PARTITION_DESCRIPTORS, PARTITION_RESIDENT_BYTES,
+    REPLICA_PRIORITY_DEFAULT, REQUEST_BYTES_BESIDE,
 };
 use crate::observe::Counters;
 use crate::observe::cluster::ClusterView;
@@ -35,6 +36,7 @@ use crate::server::observe::zones::ZoneTables;
 use crate::server::outbox::Outputs;
 use crate::server::outbox::messages::Messages;
 use crate::server::outbox::messages::SentinelChannels;
+use crate::server::siblings::{Siblings, Used};
 use crate::session::NodeStanding;
 use crate::session::acl::Acl;
 use crate::time::{Micros, Millis};
@@ -72,6 +74,10 @@ pub struct Core {
     pub standing: NodeStanding,
     /// The state of the cluster for display, if there is one: kept up to date by its owner.
     pub view: Option<Box<ClusterView>>,
+    /// The other partitions of the process, if it has several,
+    pub siblings: Option<Siblings>,
+    /// and what they used in all when this turn began.
+    pub others: Used,
 }
 
 /// The server's options.
@@ -121,6 +127,8 @@ pub struct Limits {
     pub frame: FrameLimits,
     /// `maxclients`, or fewer when the system allows no more open files.
     pub clients_max: u64,
+    /// Of the process.
+    partitions: u64,
     pub clients_bytes_max: usize,
     /// `timeout`, µs.
     pub idle_us_max: Option<u64>,
@@ -171,6 +179,8 @@ impl Core {
             process: Process::new(port),
             standing: NodeStanding::default(),
             view: None,
+            siblings: None,
+            others: Used::default(),
         };
         core.engine.collect_events(core.options.limits.notify.is_on());
         core.options.serves_stale = core.options.config.flag(Name::ReplicaServeStaleData);
@@ -209,12 +219,14 @@ impl Core {
         let jobs: u64 = self.engine.job_counts().iter().sum();
         tracing::info!(jobs, facts, index = index.0, took_us, "the journal is loaded");
         self.durability.show(&mut self.outputs, &self.clock);
+        self.tell_place();
         Ok(())
     }
 
     /// Clients of a Redis Cluster reach database 0 alone: jobs in others would be kept, and never taken.
     pub fn check_databases(&self) -> io::Result<()> {
         let counts = self.engine.queue_counts();
+        self.check_partition()?;
         let others: Vec<String> = (1..)
             .zip(&counts[1..])
             .filter(|(_, count)| **count > 0)
@@ -263,6 +275,7 @@ impl Core {
         log_level.set(config.text(Name::LogLevel));
         self.users.reconfigure(config);
         limits.fit_clients(clients_before);
+        self.share_memory();
     }
 
     /// The state of the cluster from here on.
@@ -334,11 +347,18 @@ impl Core {
         let Some(resident) = &mut self.watch.resident else { return };
         let Counters { input_bytes, output_bytes, .. } = self.watch.counters;
         let settings = self.engine.settings_mut();
+        let max = match &self.siblings {
+            None => settings.memory_bytes_max,
+            Some(siblings) => match self.options.config.number(Name::MaxMemory) {
+                0 => 0,
+                max => max + u64::from(siblings.count() - 1) * PARTITION_RESIDENT_BYTES,
+            },
+        };
         let gives_back = resident.note(Sample {
             mono_us: self.clock.timer.mono_us(),
-            moved_bytes: input_bytes + output_bytes,
-            clients_bytes: self.common.bytes as u64,
-            max: settings.memory_bytes_max,
+            moved_bytes: input_bytes + output_bytes + self.others.moved_bytes,
+            clients_bytes: self.common.bytes as u64 + self.others.clients_bytes,
+            max,
         });
         if gives_back {
             self.common.buffers = Buffers::default();
@@ -412,7 +432,8 @@ impl Limits {
     /// Makes space for this many clients, or lowers their number.
     fn fit_clients(&mut self, before: u64) {
         let wanted = self.clients_max;
-        self.clients_max = machine::make_room_for(wanted);
+        let beside = (self.partitions - 1) * PARTITION_DESCRIPTORS;
+        self.clients_max = machine::make_room_for(wanted + beside).saturating_sub(beside).max(1);
         let fitting = self.clients_max;
         // Also called for other options, of which it says nothing.
         if fitting < wanted && fitting != before {
@@ -426,8 +447,9 @@ impl Limits {
 
     fn new(config: &Config) -> Limits {
         let u32_of = |name| u32::try_from(config.number(name)).unwrap_or(u32::MAX);
+        let clients_bytes = config.part(Name::MaxClientsMemory, PARTITION_CLIENTS_BYTES_MIN);
         // One request must leave room for another client's.
-        let memory = config.number(Name::MaxClientsMemory) / 2;
+        let memory = clients_bytes / 2;
         let request = config.number(Name::ClientQueryBufferLimit).min(memory);
         // A longer body is read to its end and refused, which a request that is too long is not.
         let body = config.number(Name::MaxBodySize);
@@ -448,7 +470,8 @@ impl Limits {
                 command_bytes_max: u32::try_from(request).unwrap_or(u32::MAX),
             },
             clients_max: config.number(Name::MaxClients),
-            clients_bytes_max: config.size(Name::MaxClientsMemory),
+            clients_bytes_max: usize::try_from(clients_bytes).unwrap_or(usize::MAX),
+            partitions: config.partitions().into(),
             idle_us_max: (idle_s > 0).then(|| idle_s * 1_000_000),
             clock_jump_us_max: config.number(Name::MaxClockJump).saturating_mul(1_000),
             keepalive_s: config.number(Name::TcpKeepalive),
@@ -460,7 +483,7 @@ impl Limits {
                 bytes_max: log_bytes_max(config),
             },
             protected: config.flag(Name::ProtectedMode),
-            clustered: config.flag(Name::ClusterEnabled),
+            clustered: config.flag(Name::ClusterEnabled) || config.partitions() > 1,
             notify: Notify::of(config.text(Name::NotifyKeyspaceEvents)),
         }
     }
@@ -468,7 +491,7 @@ impl Limits {
 
 /// Bytes that a log kept for operators may take.
 fn log_bytes_max(config: &Config) -> usize {
-    match config.size(Name::MaxMemory) {
+    match config.part(Name::MaxMemory, 0) as usize {
         0 => LOG_BYTES_MAX,
         max => (max / LOG_SHARE as usize).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX),
     }
@@ -483,7 +506,7 @@ fn settings(config: &Config, now: Micros) -> Settings {
         lease_ms_max: config.number(Name::MaxLease),
         memory_bytes_max: config.number(Name::MaxMemory),
         stats_retention_ms: config.number(Name::StatsRetention),
-        history_queues_max: history_queues_max(config.size(Name::MaxMemory) as u64),
+        history_queues_max: history_queues_max(config.part(Name::MaxMemory, 0)),
         ..Settings::default()
     }
 }
@@ -497,7 +520,8 @@ fn history_queues_max(memory_max: u64) -> u32 {
     }
 }
 
-fn run_id() -> String {
+/// A name for a process, 40 hex digits.
+pub fn run_id() -> String {
     let mut id = String::with_capacity(48);
     for _ in 0..3 {
         write!(id, "{:016x}", machine::random()).expect("a String takes all");

@@ -396,7 +396,7 @@ impl InMemory {
             walk = engine.walk(from, SCRAPED_PER_TURN, now, |queue| top.add(queue));
         }
         let scrape = self.turns.scrape(top, &CounterHistogram::new(&TURN_US));
-        metrics::render(&scrape, Format::Prometheus)
+        metrics::render(&[scrape], Format::Prometheus)
     }
 
     /// As [`InMemory::stand`], after which replies that still wait will never be confirmed.

@@ -13,6 +13,8 @@ mod durability;
 pub mod in_memory;
 mod observe;
 mod outbox;
+pub mod process;
+mod siblings;
 mod turn;
 
 pub use observe::logs;
@@ -38,9 +40,9 @@ use observe::starter::{ReadyFd, stop_with_stdin};
 use observe::status::StatusBoard;
 use observe::supervisor::Supervisor;
 use observe::zones::{SYSTEM, ZoneTables};
+use siblings::{Alone, PartitionPlace, Siblings};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch::Sender;
@@ -66,6 +68,8 @@ use turn::wait::{Beside, Loop, Signals};
 #[derive(Debug)]
 pub struct Server {
     config: Config,
+    /// Its name among all, 40 hex digits.
+    run_id: String,
     /// Told the port when commands are answered.
     ready_fd: Option<ReadyFd>,
     acl: Acl,
@@ -88,6 +92,8 @@ pub struct Server {
     clustered: Option<Clustered>,
     supervised: bool,
     notifier: Arc<Notifier>,
+    /// Where it is one of several partitions of the process.
+    siblings: Option<Siblings>,
     log_level: LogLevel,
     signals: bool,
     greeting: Option<fn(&Server)>,
@@ -95,7 +101,7 @@ pub struct Server {
 }
 
 /// A memory allocator of the program that does more than the system's.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Allocator {
     /// As INFO names it.
     pub name: String,
@@ -112,6 +118,11 @@ impl Stopper {
     pub fn stop(&self) {
         self.0.stop();
     }
+
+    /// The same, but does not hurry a server that was asked already.
+    pub fn stop_once(&self) {
+        self.0.stop_once();
+    }
 }
 
 impl Server {
@@ -123,6 +134,7 @@ impl Server {
     pub fn bind(mut config: Config) -> io::Result<Server> {
         let ready_fd = ReadyFd::take(&config)?;
         config.machine_bytes = observe::machine::memory_bytes();
+        config.check().map_err(io::Error::other)?;
         let node = cluster::options::read(&config).map_err(io::Error::other)?;
         let acl = admin::users::read(&config).map_err(io::Error::other)?;
         observe::console::proxies(&config).map_err(io::Error::other)?;
@@ -148,6 +160,7 @@ impl Server {
         let http_addresses = local.collect::<io::Result<_>>()?;
         Ok(Server {
             config,
+            run_id: core::run_id(),
             ready_fd,
             acl,
             home,
@@ -164,11 +177,24 @@ impl Server {
             clustered,
             supervised: false,
             notifier: Arc::default(),
+            siblings: None,
             log_level: LogLevel::default(),
             signals: false,
             greeting: None,
             allocator: None,
         })
+    }
+
+    /// Makes it one of several partitions of the process.
+    fn among(self, siblings: Siblings) -> Server {
+        Server { siblings: Some(siblings), ..self }
+    }
+
+    /// Where it is served, before it is.
+    fn place(&self) -> PartitionPlace {
+        let own =
+            || PartitionPlace::Alone(Alone::of(&self.config, &self.run_id, self.port(), true));
+        self.clustered.as_ref().map_or_else(own, |node| PartitionPlace::Node(Arc::new(node.view())))
     }
 
     /// Lets CONFIG SET change the level of the process's log.
@@ -229,6 +255,10 @@ impl Server {
         &self.addresses
     }
 
+    fn port(&self) -> u16 {
+        self.addresses.first().map_or(0, |address| address.port())
+    }
+
     /// What calls it from a shell: this program, or redis-cli where a password or TLS is asked for.
     pub fn call(&self) -> String {
         connection::hint::call(&self.listeners, &self.config, &self.acl)
@@ -237,6 +267,11 @@ impl Server {
     /// Bytes of memory for jobs; 0 for no limit.
     pub fn memory_bytes_max(&self) -> u64 {
         self.config.number(Name::MaxMemory)
+    }
+
+    /// How many partitions the process has.
+    pub fn partitions(&self) -> u16 {
+        self.config.partitions()
     }
 
     pub fn stopper(&self) -> Stopper {
@@ -266,10 +301,11 @@ impl Server {
     /// Begins to load the journal, and starts what watches the server.
     fn start(self, signals: Signals) -> io::Result<Loop> {
         let redis_cli = connection::hint::redis_cli(&self.listeners, &self.config, &self.acl);
+        let port = self.port();
         let notifier = self.notifier;
-        let port = self.addresses.first().map_or(0, |address| address.port());
         let mut core =
             Core::new(self.config, port, self.log_level, Arc::clone(&notifier), Timer::Machine);
+        core.process.run_id = self.run_id;
         let peer_tls = self.clustered.as_ref().map(|clustered| clustered.tls.clone());
         let peer_tls = peer_tls.unwrap_or_default();
         let console_tls = self.console_tls.map(Sender::new);
@@ -282,11 +318,16 @@ impl Server {
         core.set_zones(zones);
         // Before the journal is loaded: clients get LOADING meanwhile.
         let watched = !self.http.is_empty() || !self.console.is_empty();
-        let status =
-            watched.then(|| Arc::new(StatusBoard::new(Arc::clone(&notifier), core.clock.mono_us)));
+        let own_board = || Arc::new(StatusBoard::new(Arc::clone(&notifier), core.clock.mono_us));
+        let boards = match &self.siblings {
+            Some(siblings) => siblings.boards(),
+            None if watched => vec![own_board()],
+            None => Vec::new(),
+        };
+        let status = boards.get(usize::from(core.options.config.partition)).map(Arc::clone);
         let mut beside = Beside::default();
-        if let Some(status) = status.as_ref().filter(|_| !self.http.is_empty()) {
-            beside.http = Some(http::start(self.http, Arc::clone(status))?);
+        if !self.http.is_empty() {
+            beside.http = Some(http::start(self.http, boards)?);
         }
         let mut pairs = None;
         if !self.console.is_empty() {
@@ -319,10 +360,12 @@ impl Server {
             core.standing = NodeStanding::Loading;
             core.durability.join(clustered);
         }
+        core.siblings = self.siblings;
+        core.tell_place();
         if let Some(home) = self.home {
             core.load(home)?;
         }
-        if core.options.config.flag(Name::UntilStdinCloses) {
+        if core.options.config.flag(Name::UntilStdinCloses) && core.options.config.partition == 0 {
             stop_with_stdin(Arc::clone(&notifier))?;
         }
         let mut turns = Turns::new(core, Arc::clone(&notifier));
@@ -344,14 +387,14 @@ fn offer_console(
     console: &[TcpListener],
     tls: bool,
 ) -> Option<ConsoleLink> {
-    let dir = Path::new(config.text(Name::Dir));
+    let dir = config.folder();
     if console.is_empty() || acl.needs_password() {
         if !console.is_empty() {
-            ConsoleLink::withdraw(dir);
+            ConsoleLink::withdraw(&dir);
         }
         return None;
     }
     let places: Vec<SocketAddr> =
         console.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-    Some(ConsoleLink::offer(dir, &places, tls))
+    Some(ConsoleLink::offer(&dir, &places, tls))
 }

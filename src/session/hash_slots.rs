@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! keys of two slots                                      CROSSSLOT
+//! another partition                                      MOVED, to its leader; CLUSTERDOWN if none is known
 //! this node decides                                      goes on
 //! it loads, or the cluster forms                         CLUSTERDOWN, with what is waited for
 //! READONLY was said, and the command only reads          goes on, as on a follower without this
@@ -27,6 +28,8 @@ pub const OFF: &str =
 
 const NO_SELECT: &str = "ERR SELECT is not allowed in cluster mode";
 
+const NOT_SERVED: &str = "Hash slot not served";
+
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 
 /// Where queues are decided on.
@@ -37,6 +40,8 @@ pub enum Owner {
     Elsewhere(String),
     /// None is known to decide.
     Unknown,
+    /// In another partition: `host:port` of its leader, if one is known.
+    Foreign(Option<String>),
     /// This node cannot know yet, or nothing is decided yet, for this reason.
     NotYet(String),
 }
@@ -44,8 +49,8 @@ pub enum Owner {
 impl Session {
     /// Whether this node answers a command on the queues that `args` name; of EXEC, on those of all that it would run.
     /// In MULTI, and after WATCH, all queues are of one slot. A command without queues is answered here, and so is one
-    /// whose queues cannot be found, by its parser. There is only database 0. A client of the console is not sent
-    /// anywhere, since its browser could not go there. Cost: a hash of each name.
+    /// whose queues cannot be found, by its parser. There is only database 0. A client of the console is not sent to
+    /// another node, since its browser could not go there. Cost: a hash of each name.
     ///
     /// # Errors
     /// See the module.
@@ -58,7 +63,8 @@ impl Session {
         if spec.name == "select" && args.get(1).is_some_and(|index| *index != b"0") {
             return Err(Error::text(NO_SELECT));
         }
-        if world.relayed().is_some() {
+        let is_relayed = world.relayed().is_some();
+        if is_relayed && !world.obstacles().spread {
             return Ok(());
         }
         let is_exec = spec.name == "exec";
@@ -76,12 +82,15 @@ impl Session {
             Some(queue) if is_exec => queue.only_reads(),
             _ => spec.has(Flag::ReadOnly) || spec.name == "watch",
         };
-        match world.owner() {
+        match world.owner(slot) {
             Owner::Here => {}
+            Owner::Foreign(Some(address)) => return Err(Error::Moved { slot, address }),
+            Owner::Foreign(None) => return Err(Error::ClusterDown(NOT_SERVED.to_owned())),
+            _ if is_relayed => {}
             Owner::NotYet(why) => return Err(Error::ClusterDown(why)),
             Owner::Elsewhere(_) | Owner::Unknown if self.reads_followers && only_reads => {}
             Owner::Elsewhere(address) => return Err(Error::Moved { slot, address }),
-            Owner::Unknown => return Err(Error::ClusterDown("Hash slot not served".to_owned())),
+            Owner::Unknown => return Err(Error::ClusterDown(NOT_SERVED.to_owned())),
         }
         if let Some(queue) = &mut self.transaction
             && !transaction::runs_at_once(spec)
@@ -94,7 +103,11 @@ impl Session {
 
 /// The slot of the queues that a command names; none if it names none.
 fn slot_of(spec: &'static CommandSpec, args: &[&[u8]], db: Db) -> Result<Option<u16>, Error> {
-    let Some(keys) = spec.find_keys(args) else { return Ok(None) };
+    // A queue may come before options that have two words or four.
+    let has_queue =
+        matches!(spec.name, "delay.busy" | "delay.history") && args.len().is_multiple_of(2);
+    let keys = if has_queue { Some(1..2) } else { spec.find_keys(args) };
+    let Some(keys) = keys else { return Ok(None) };
     if keys.is_empty() {
         // The parser's error is answered here, whichever node leads.
         return command::parse(spec, args, db).map(|_| None);

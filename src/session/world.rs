@@ -109,8 +109,8 @@ pub trait World {
     /// The server's current role for its clients.
     fn standing(&self) -> &NodeStanding;
 
-    /// Where queues are decided on, for the running client.
-    fn owner(&self) -> Owner;
+    /// Where the queues of a hash slot are decided on, for the running client.
+    fn owner(&self, slot: u16) -> Owner;
 
     /// Whether it is a node of a cluster that another one decides for.
     fn is_replica(&self) -> bool;
@@ -144,6 +144,8 @@ pub struct Obstacles {
     pub limited: bool,
     /// `cluster-enabled yes`: [`World::owner`] says where queues are answered for.
     pub clustered: bool,
+    /// The process has several partitions.
+    pub spread: bool,
     /// Clients are paused, and then whether only commands that write are kept back.
     pub paused: Option<bool>,
 }

@@ -4,14 +4,14 @@ use crate::cluster::members::names::Address;
 use std::path::PathBuf;
 
 /// A running server.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServerAddress {
     pub place: Address,
     pub access: Access,
 }
 
 /// Login and TLS.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Access {
     /// The default one without it.
     pub user: Option<String>,

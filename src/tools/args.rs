@@ -16,6 +16,7 @@ pub enum ToolInvocation {
     Dissolve(Dissolve),
     Backup(BackupArgs),
     Restore(Restore),
+    Spread(Spread),
     Console(Console),
     Call(call::Call),
     /// With the delay, ms.
@@ -82,6 +83,16 @@ pub struct Dissolve {
     pub into: PathBuf,
     /// Also of a node that had others, which may have more.
     pub accepts: bool,
+}
+
+/// `delayd spread`
+#[derive(Debug, PartialEq)]
+pub struct Spread {
+    /// The data directory.
+    pub dir: PathBuf,
+    pub count: u16,
+    /// Without asking.
+    pub yes: bool,
 }
 
 /// `delayd backup`
@@ -203,6 +214,29 @@ Exit codes:
   64  the command line is wrong
 ";
 
+const SPREAD_HELP: &str = "\
+Usage: delayd spread DIR --into COUNT [--yes]
+Divides the journal of a server with one partition into COUNT partitions, for a
+start with cluster-partitions COUNT: each queue goes to the partition of its
+hash slot, with its jobs, schedules and settings. Not while a server runs. Leases
+and their tokens stay valid. Needs as much memory as the server, and space for
+another base. The result is read back and counted before it counts.
+
+DIR is the data directory (option dir). Its journal is kept as journal.one; a
+start with one partition would need it back, without what was done since. If the
+command is interrupted, DIR has either still its journal, or the partitions.
+
+  --into COUNT  2, 4, 8, 16, 32 or 64
+  --yes         does not ask
+
+Exit codes:
+   0  done
+   1  not done: it was not confirmed
+   2  damage: a server would not start
+   3  cannot be read, or does not fit: permission, in use, another kind
+  64  the command line is wrong
+";
+
 const BACKUP_HELP: &str = "\
 Usage: delayd backup HOST:PORT DIR [--user NAME] [--password-file FILE]
 Fetches all jobs, queues, schedules and settings of the running server at
@@ -286,6 +320,7 @@ pub fn read(args: &[String]) -> Option<Result<ToolInvocation, String>> {
         "cluster" => CLUSTER_HELP,
         "backup" => BACKUP_HELP,
         "restore" => RESTORE_HELP,
+        "spread" => SPREAD_HELP,
         "console" => CONSOLE_HELP,
         "call" => call::HELP,
         "demo" => demo::HELP,
@@ -303,6 +338,7 @@ pub fn read(args: &[String]) -> Option<Result<ToolInvocation, String>> {
         "console" => Ok(console(rest)),
         "backup" => backup(rest),
         "restore" => restore(rest),
+        "spread" => spread(rest),
         "call" => call::read(rest)
             .map(|call| call.map_or(ToolInvocation::Help(help), ToolInvocation::Call)),
         "demo" => demo::read(rest).map(ToolInvocation::Demo),
@@ -398,6 +434,24 @@ fn own_of(node: Option<&String>, nodes: Option<&String>) -> Result<(Listed, bool
     let has_others = nodes.len() > 1;
     let own = nodes.into_iter().find(|listed| listed.name == node);
     Ok((own.ok_or_else(|| format!("{node} is not in --cluster-nodes"))?, has_others))
+}
+
+fn spread(args: &[String]) -> Result<ToolInvocation, String> {
+    let (mut dir, mut count, mut yes) = (None, None, false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--into" => count = Some(args.next().ok_or("--into needs a number")?),
+            "--yes" => yes = true,
+            _ => take_dir(&mut dir, arg)?,
+        }
+    }
+    let dir = dir.ok_or("DIR is missing")?;
+    let text = count.ok_or("--into is missing")?;
+    let count: Option<u16> =
+        text.parse().ok().filter(|count| [2, 4, 8, 16, 32, 64].contains(count));
+    let count = count.ok_or_else(|| format!("--into {text}: expected 2, 4, 8, 16, 32 or 64"))?;
+    Ok(ToolInvocation::Spread(Spread { dir, count, yes }))
 }
 
 fn dissolve(args: &[String]) -> Result<ToolInvocation, String> {
@@ -628,8 +682,9 @@ mod tests {
     #[test]
     fn help_fits_80_columns() {
         let newer = [call::HELP, demo::HELP, health::HELP, CONSOLE_HELP];
-        for help in
-            [CHECK_HELP, DUMP_HELP, CLUSTER_HELP, BACKUP_HELP, RESTORE_HELP].iter().chain(&newer)
+        for help in [CHECK_HELP, DUMP_HELP, CLUSTER_HELP, BACKUP_HELP, RESTORE_HELP, SPREAD_HELP]
+            .iter()
+            .chain(&newer)
         {
             let long = help.lines().find(|line| line.chars().count() > 80);
             assert_eq!(long, None);

@@ -19,6 +19,9 @@ pub struct Call {
     pub words: Vec<String>,
 }
 
+/// How often a command follows from one node to another.
+const MOVES_MAX: u32 = 5;
+
 /// The text of `--help`.
 pub const HELP: &str = "\
 Usage: delayd call [-h HOST] [-p PORT] [-n DB] [--user NAME] [WORD ...]
@@ -27,6 +30,7 @@ as redis-cli prints it, otherwise its content, one item per line. Options come
 before the command. Without a WORD it reads commands from standard input, one
 per line, quoted as in redis-cli. SUBSCRIBE, PSUBSCRIBE and MONITOR print
 messages until they are interrupted. There is no history and no completion.
+Where a server answers MOVED it follows, as redis-cli -c does.
 
 The password comes from the variable DELAYD_PASSWORD or REDISCLI_AUTH, or from
 a file.
@@ -97,7 +101,8 @@ pub fn run(asked: &Call) -> Exit {
 
 fn talk(asked: &Call) -> Result<Exit, String> {
     let client = Client::connect(&asked.server)?;
-    let mut caller = Caller { client, is_terminal: io::stdout().is_terminal(), exit: Exit::Good };
+    let (server, is_terminal) = (asked.server.clone(), io::stdout().is_terminal());
+    let mut caller = Caller { client, server, is_terminal, exit: Exit::Good };
     if let Some(database) = &asked.database {
         let reply = caller.client.ask(&[b"SELECT", database.as_bytes()]);
         if let Some(text) = reply.map_err(|error| error.to_string())?.error() {
@@ -120,6 +125,8 @@ fn talk(asked: &Call) -> Result<Exit, String> {
 
 struct Caller {
     client: Client,
+    /// Whose client it is.
+    server: ServerAddress,
     is_terminal: bool,
     exit: Exit,
 }
@@ -167,12 +174,22 @@ impl Caller {
         let names = [lower(0).unwrap_or_default(), lower(1).unwrap_or_default()];
         // Of another kind than what the reader of the output does when it has seen enough.
         self.client.send(words).map_err(io::Error::other)?;
+        let mut moves = 0;
         loop {
             let reply = match self.client.read() {
                 // The server has shut down, without a reply.
                 Err(error) if names[0] == b"shutdown" && has_gone(&error) => return Ok(()),
                 reply => reply?,
             };
+            // The queue is in another partition, or another node leads: this and what follows goes there.
+            if let Some(place) =
+                reply.error().as_deref().and_then(moved_to).filter(|_| moves < MOVES_MAX)
+            {
+                moves += 1;
+                self.go_to(place)?;
+                self.client.send(words).map_err(io::Error::other)?;
+                continue;
+            }
             if reply.error().is_some() {
                 self.exit = Exit::Failed;
             }
@@ -181,6 +198,12 @@ impl Caller {
                 return Ok(());
             }
         }
+    }
+
+    fn go_to(&mut self, place: Address) -> io::Result<()> {
+        self.server.place = place;
+        self.client = Client::connect(&self.server).map_err(io::Error::other)?;
+        self.client.set_patience(None)
     }
 
     fn print(&self, reply: &Reply, is_text: bool) -> io::Result<()> {
@@ -194,6 +217,13 @@ impl Caller {
         out.write_all(b"\n")?;
         out.flush()
     }
+}
+
+/// The place that `MOVED 866 127.0.0.1:9249` names; an IPv6 address has no brackets there.
+fn moved_to(error: &str) -> Option<Address> {
+    let (_, place) = error.strip_prefix("MOVED ")?.split_once(' ')?;
+    let (host, port) = place.rsplit_once(':')?;
+    Address::new(host, port.parse().ok()?).ok()
 }
 
 /// Whether a command's reply is text of several lines, which is printed as it is.

@@ -1,5 +1,5 @@
 //! `delayd check`, `delayd dump`, `delayd cluster` and `delayd restore`: the journal checked, repaired, printed,
-//! converted to a cluster's and restored from a backup, without a server. `delayd backup`: a running server's state.
+//! converted to a cluster's and restored from a backup, without a server. `delayd spread`: divided into partitions. `delayd backup`: a running server's state.
 //! `delayd console`: the link to a running server's console. `delayd call`: a command for one; `delayd health`: whether it
 //! accepts requests. `delayd demo`: a job arriving, on a server of its own.
 
@@ -19,6 +19,7 @@ mod place;
 mod repair;
 pub mod reply;
 mod restore;
+mod spread;
 mod terminal;
 
 pub use demo::{Serving, Start};
@@ -69,6 +70,7 @@ pub fn run(args: &[String], start: Start) -> Option<ExitCode> {
         Ok(args::ToolInvocation::Dissolve(asked)) => restore::dissolve(&asked),
         Ok(args::ToolInvocation::Backup(asked)) => backup::run(&asked),
         Ok(args::ToolInvocation::Restore(asked)) => restore::run(&asked),
+        Ok(args::ToolInvocation::Spread(asked)) => spread::run(&asked),
         Ok(args::ToolInvocation::Console(asked)) => console::run(&asked),
         Ok(args::ToolInvocation::Call(asked)) => call::run(&asked),
         Ok(args::ToolInvocation::Demo(delay_ms)) => demo::run(delay_ms, start),

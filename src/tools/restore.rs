@@ -147,7 +147,7 @@ fn way_back(asked: &Dissolve) -> Result<(), JournalError> {
 /// Writes the journal of the data directory `into`, which has none before this returns, whatever crash comes.
 fn write(
     into: &Path,
-    held: HeldFolder,
+    mut held: HeldFolder,
     founder: Option<Founder>,
 ) -> Result<Refounded, JournalError> {
     let name = into.display().to_string();
@@ -161,7 +161,7 @@ fn write(
     }
     let disk = Arc::new(Disk::open(&unfinished)?);
     let lock = disk.lock()?;
-    let begun = begin(&disk, held, founder);
+    let begun = begin(&disk, &mut held, founder, None);
     drop(lock);
     let begun = begun.inspect_err(|_| {
         // A file that cannot be removed now is removed by the next attempt.

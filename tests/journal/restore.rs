@@ -141,7 +141,7 @@ fn no_token_from_before_is_taken_and_all_later_ones_are_greater() {
     );
     restored.void_tokens(WALL);
     let into = Lossy::new();
-    begin(&into, restored, None).unwrap();
+    begin(&into, &mut restored, None, None).unwrap();
     let Recovered { mut engine, .. } = opened(&into);
     let q = name(0, b"q");
     for (id, token) in &tokens {
@@ -190,7 +190,7 @@ fn a_journal_is_restored_or_can_be_whatever_crash_comes() {
             let mut restored = held(&storage);
             restored.void_tokens(WALL);
             let index = restored.index();
-            let done = begin(&into, restored, founder());
+            let done = begin(&into, &mut restored, founder(), None);
             let into = into.crash(&mut rng);
             let has_base = into.list().unwrap().iter().any(|name| index_of(name).is_some());
             if has_base {
@@ -219,7 +219,7 @@ fn a_folder_with_batches_is_left_alone() {
     let (storage, _) = backup();
     let into = Lossy::of(&journal().0);
     let before = opened(&into).engine.digest();
-    let error = begin(&into, held(&storage), None).unwrap_err();
+    let error = begin(&into, &mut held(&storage), None, None).unwrap_err();
     assert!(error.to_string().contains("it has batches"), "{error}");
     assert_eq!(opened(&into).engine.digest(), before);
 }

@@ -15,6 +15,7 @@ mod load;
 mod members;
 mod nodes;
 mod order;
+mod partitions;
 mod reads;
 mod refused;
 mod relay;

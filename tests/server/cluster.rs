@@ -13,7 +13,7 @@ use delayd::cluster::timing::clocks::ClockStatus;
 use delayd::cluster::timing::health::{Health, Sick, Why};
 use delayd::config::Config;
 use delayd::observe::cluster::{ClusterView, Own};
-use delayd::observe::hash_slots::HashSlots;
+use delayd::observe::hash_slots::Shard;
 use delayd::observe::metrics::families::{FAMILIES, MetricGroup};
 use delayd::server::Server;
 use delayd::server::in_memory::{FarEnd, InMemory};
@@ -80,14 +80,14 @@ fn a_demotion_makes_no_fact() {
 #[test]
 fn each_client_of_a_redis_cluster_is_sent_to_a_port_of_its_own_kind() {
     let ports = |tls| {
-        let slots = HashSlots::of(&view_of("leader").unwrap(), tls);
-        slots.nodes.iter().map(|node| (node.port, node.tls)).collect::<Vec<_>>()
+        let shard = Shard::of(&view_of("leader").unwrap(), tls, 0, 1);
+        shard.nodes.iter().map(|node| (node.port, node.tls)).collect::<Vec<_>>()
     };
     assert_eq!(ports(false), [(9_248, false), (9_249, false), (9_250, false)]);
     assert_eq!(ports(true), [(9_348, true), (9_349, true), (9_350, true)]);
     let mut view = view_of("leader").unwrap();
     view.nodes[1].tls = None;
-    let plain = &HashSlots::of(&view, true).nodes[1];
+    let plain = &Shard::of(&view, true, 0, 1).nodes[1];
     assert_eq!((plain.port, plain.tls), (9_249, false));
 }
 

@@ -69,8 +69,8 @@ const ROOMS: [(&str, &[&str]); 6] = [
     (
         "server",
         &[
-            "clock", "connection", "outbox", "observe", "cluster", "durability", "core", "admin",
-            "turn", "in_memory",
+            "clock", "connection", "outbox", "observe", "siblings", "cluster", "durability",
+            "core", "admin", "turn", "in_memory", "process",
         ],
     ),
 ];

@@ -37,6 +37,16 @@ pub fn free_pair(beyond: u16) -> (u16, u16) {
     }
 }
 
+/// The first of `count` ports that follow each other.
+pub fn free_ports(count: u16) -> u16 {
+    loop {
+        let first = free_port();
+        if (1..count).all(|more| hold(first + more)) {
+            return first;
+        }
+    }
+}
+
 fn hold(port: u16) -> bool {
     static HELD: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
     let Ok(held) = TcpListener::bind(("127.0.0.2", port)) else { return false };

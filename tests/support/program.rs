@@ -285,6 +285,10 @@ impl Reply {
         self.array().unwrap_or_default().iter().map(of).collect()
     }
 
+    pub fn is_failed(&self) -> bool {
+        matches!(self, Reply::Error(_))
+    }
+
     pub fn is_error(&self, class: &str) -> bool {
         matches!(self, Reply::Error(text) if text.split(' ').next() == Some(class))
     }

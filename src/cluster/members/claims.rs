@@ -37,7 +37,7 @@ pub struct Claims {
     pub name: Name,
     pub node: NodeId,
     pub holds: Holds,
-    /// The version of delayd, for people.
+    /// The version of delayd, for people; after it, where a process has several, [`Claims::partition`].
     pub version: String,
     /// The highest format of facts, images and frames that it reads.
     pub level: u32,
@@ -62,6 +62,17 @@ impl ClusterId {
     }
 }
 
+/// What is between a version and the partition.
+const PARTITION: &str = "+partition.";
+
+/// The version of a node that is this partition of `count` in its process.
+pub fn version_text(version: &str, partition: u16, count: u16) -> String {
+    match count {
+        1 => version.to_owned(),
+        _ => format!("{version}{PARTITION}{partition}.of.{count}"),
+    }
+}
+
 /// The nodes of a list in one form: in the order of their names, with commas.
 pub fn list_text(nodes: &[Listed]) -> String {
     let mut nodes: Vec<&Listed> = nodes.iter().collect();
@@ -76,6 +87,12 @@ impl Claims {
             Holds::Member(cluster) => Some(cluster),
             Holds::Nothing | Holds::Jobs => None,
         }
+    }
+
+    /// Which partition of its process it is, of how many: `3.of.16`. It is part of the version, as build metadata, since
+    /// earlier ones have one partition and say nothing.
+    pub fn partition(&self) -> &str {
+        self.version.split_once(PARTITION).map_or("0.of.1", |(_, partition)| partition)
     }
 
     /// The directory's entry of such a member.

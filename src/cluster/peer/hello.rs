@@ -138,6 +138,10 @@ pub enum Refusal {
     OtherNode { called: Name, expected: NodeId, is: NodeId },
     #[error("{own} is a member of cluster {cluster}, {other} of cluster {other_cluster}")]
     OtherCluster { own: Name, cluster: ClusterId, other: Name, other_cluster: ClusterId },
+    #[error(
+        "{own} is partition {own_partition}, {other} partition {other_partition}: cluster-partitions must be the same"
+    )]
+    OtherPartition { own: Name, own_partition: String, other: Name, other_partition: String },
     #[error("the cluster-secret of {other} differs from that of {own}")]
     Secret { own: Name, other: Name },
     #[error("the other node refuses: {0}")]
@@ -492,6 +496,13 @@ impl Handshake {
         if own.node == other.node {
             let (one, other, node) = (own.name.clone(), other.name.clone(), own.node);
             return Err(Refusal::SameNode { one, other, node });
+        }
+        // It has other queues.
+        if own.partition() != other.partition() {
+            let [own_partition, other_partition] =
+                [own, other].map(|claims| claims.partition().replace('.', " "));
+            let (own, other) = (own.name.clone(), other.name.clone());
+            return Err(Refusal::OtherPartition { own, own_partition, other, other_partition });
         }
         match (own.cluster(), other.cluster()) {
             (Some(cluster), Some(other_cluster)) if cluster != other_cluster => {

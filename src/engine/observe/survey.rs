@@ -48,6 +48,13 @@ pub fn walk(
     Some(walk)
 }
 
+/// The names of all queues.
+pub fn names(store: &Store) -> impl Iterator<Item = &[u8]> {
+    let first = next_queue(store, QueueWalk::default());
+    let all = std::iter::successors(first, |(_, walk)| next_queue(store, *walk));
+    all.map(|(number, _)| &*store.queue(number).name)
+}
+
 /// The earliest due time among the ready jobs of up to `count` queues from `from` on, and where
 /// to go on.
 pub fn oldest_ready(

@@ -226,16 +226,20 @@ impl<S: Storage> BaseWriter<S> {
 }
 
 /// Writes a base of all that an engine which does not run holds, puts it in place and removes those before it. A disk that is
-/// full or fails leaves none.
+/// full or fails leaves none. With `part`: of one partition of so many.
 pub(super) fn write_all<S: Storage>(
     storage: &Arc<S>,
     engine: &mut Engine,
     head: BaseHead,
     members: Option<Members>,
+    part: Option<(u16, u16)>,
 ) -> io::Result<()> {
     let mut base = BaseWriter::begin(storage, head)?;
     members.into_iter().for_each(|members| base.set_members(members));
-    engine.begin_base();
+    match part {
+        None => engine.begin_base(),
+        Some((partition, count)) => engine.begin_part(partition, count),
+    }
     loop {
         let is_whole = engine.base_slice(BASE_IMAGES_AT_ONCE, BASE_IMAGE_BYTES_AT_ONCE);
         let images = std::mem::take(engine.base_output());

@@ -44,6 +44,6 @@ pub fn lower<S: Storage>(storage: &Arc<S>, to: Micros) -> Result<Micros, Journal
     log.sync().map_err(io("sync the log"))?;
     engine.lower_clock(was, to);
     let head = BaseHead { index, first, now: to, epoch, shard: options.shard };
-    base::write_all(storage, &mut engine, head, None).map_err(io("write a base"))?;
+    base::write_all(storage, &mut engine, head, None, None).map_err(io("write a base"))?;
     Ok(was)
 }

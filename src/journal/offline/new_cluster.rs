@@ -63,8 +63,8 @@ pub(in crate::journal) struct HeldJournal<S: Storage> {
 /// # Errors
 /// A journal that a start would refuse; or the disk fails or is full.
 pub fn refound<S: Storage>(storage: &Arc<S>, founder: Founder) -> Result<Refounded, JournalError> {
-    let HeldJournal { engine, log, at, uncommitted } = hold(storage)?;
-    let begun = begin(storage, log, engine, at, Some(founder))?;
+    let HeldJournal { mut engine, log, at, uncommitted } = hold(storage)?;
+    let begun = begin(storage, log, &mut engine, at, Some(founder), None)?;
     Ok(Refounded { uncommitted, ..begun })
 }
 
@@ -85,13 +85,15 @@ pub(in crate::journal) fn hold<S: Storage>(
     Ok(HeldJournal { engine, log, at, uncommitted: opened.uncommitted.len() as u64 })
 }
 
-/// Begins the log again after the state of `engine`, as that of the first node of a cluster, or of a standalone server.
+/// Begins the log again after the state of `engine`, or after the part of it that one partition of so many has, as that
+/// of the first node of a cluster, or of a standalone server.
 pub(in crate::journal) fn begin<S: Storage>(
     storage: &Arc<S>,
     mut log: Log<S>,
-    mut engine: Engine,
+    engine: &mut Engine,
     at: Replay,
     founder: Option<Founder>,
+    part: Option<(u16, u16)>,
 ) -> Result<Refounded, JournalError> {
     let io = |action| JournalError::io("the journal", action);
     let voted = log.voted().map_or(0, |vote| vote.epoch);
@@ -106,7 +108,7 @@ pub(in crate::journal) fn begin<S: Storage>(
         members = Some(Members { epoch, index, body });
     }
     let head = BaseHead { index, first, now, epoch, shard: OPTIONS.shard };
-    base::write_all(storage, &mut engine, head, members.clone()).map_err(io("write a base of"))?;
+    base::write_all(storage, engine, head, members.clone(), part).map_err(io("write a base of"))?;
     let behind = LogPosition { index, epoch, first };
     log.restart_behind(behind, members).map_err(io("begin the log of"))?;
     Ok(Refounded { index, epoch, now, uncommitted: 0 })

@@ -41,6 +41,11 @@ impl HeldFolder {
         self.engine.job_counts()
     }
 
+    /// Queues that exist, by database.
+    pub fn queues_by_database(&self) -> [u64; 16] {
+        self.engine.queue_counts()
+    }
+
     /// Queues that exist.
     pub fn queues(&self) -> u64 {
         self.engine.queue_counts().iter().sum()
@@ -96,14 +101,16 @@ pub fn read_node<S: Storage>(storage: &Arc<S>) -> Result<OfNode, JournalError> {
     Ok(OfNode { held: HeldFolder { engine, at }, identity, members, uncommitted })
 }
 
-/// Makes a journal of it in an empty folder, durably: that of a standalone server, or of the founder of a cluster.
+/// Makes a journal of it in an empty folder, durably: that of a standalone server, or of the founder of a cluster; with
+/// `part` that of one partition of so many.
 ///
 /// # Errors
 /// The disk fails or is full, or there is a journal already.
 pub fn begin<S: Storage>(
     storage: &Arc<S>,
-    held: HeldFolder,
+    held: &mut HeldFolder,
     founder: Option<Founder>,
+    part: Option<(u16, u16)>,
 ) -> Result<Refounded, JournalError> {
     let recovered = recover(storage, OPTIONS, keeping_minutes(), &Progress::default())?;
     let Recovered { log, index, .. } = recovered;
@@ -111,7 +118,6 @@ pub fn begin<S: Storage>(
         let source = io::Error::new(io::ErrorKind::AlreadyExists, "it has batches");
         return Err(JournalError::io("the journal", "write to")(source));
     }
-    let HeldFolder { mut engine, at } = held;
-    engine.forget_leading();
-    new_cluster::begin(storage, log, engine, at, founder)
+    held.engine.forget_leading();
+    new_cluster::begin(storage, log, &mut held.engine, held.at, founder, part)
 }

@@ -48,7 +48,7 @@ pub struct Family {
     /// Its labels; empty for none.
     pub labels: &'static str,
     pub help: &'static str,
-    pub(super) write: fn(&Scrape, &mut Page<'_>),
+    pub(super) write: fn(&Scrape, &mut Page),
 }
 
 const STATE_LABELS: [&str; 4] =
@@ -59,7 +59,7 @@ const fn gauge(
     name: &'static str,
     labels: &'static str,
     help: &'static str,
-    write: fn(&Scrape, &mut Page<'_>),
+    write: fn(&Scrape, &mut Page),
 ) -> Family {
     Family { part, name, kind: MetricKind::Gauge, labels, help, write }
 }
@@ -69,7 +69,7 @@ const fn counter(
     name: &'static str,
     labels: &'static str,
     help: &'static str,
-    write: fn(&Scrape, &mut Page<'_>),
+    write: fn(&Scrape, &mut Page),
 ) -> Family {
     Family { part, name, kind: MetricKind::Counter, labels, help, write }
 }
@@ -78,7 +78,7 @@ const fn histogram(
     part: MetricGroup,
     name: &'static str,
     help: &'static str,
-    write: fn(&Scrape, &mut Page<'_>),
+    write: fn(&Scrape, &mut Page),
 ) -> Family {
     Family { part, name, kind: MetricKind::Histogram, labels: "", help, write }
 }
@@ -297,21 +297,21 @@ pub static FAMILIES: [Family; 121] = [
     gauge(MetricGroup::Server, "delayd_time_seconds", "", "The server's clock, unix time.", |s, page| page.value(Us(s.now_us))),
 ];
 
-fn each(scrape: &Scrape, page: &mut Page<'_>, value: impl Fn(&Row) -> Option<SampleValue>) {
+fn each(scrape: &Scrape, page: &mut Page, value: impl Fn(&Row) -> Option<SampleValue>) {
     for (at, row) in scrape.rows.iter().enumerate() {
         value(row).into_iter().for_each(|value| page.row(at, "", value));
     }
 }
 
 /// A sample that only a node of a cluster has.
-fn node(scrape: &Scrape, page: &mut Page<'_>, value: fn(&ClusterView) -> SampleValue) {
+fn node(scrape: &Scrape, page: &mut Page, value: fn(&ClusterView) -> SampleValue) {
     scrape.cluster.iter().for_each(|view| page.value(value(view)));
 }
 
 /// A sample for each other node for which the leader has a value.
 fn peers(
     scrape: &Scrape,
-    page: &mut Page<'_>,
+    page: &mut Page,
     value: fn(&ClusterView, &NodeView) -> Option<SampleValue>,
 ) {
     let Some(view) = scrape.cluster.as_deref().filter(|view| view.leads) else { return };
@@ -321,7 +321,7 @@ fn peers(
 }
 
 /// A sample that there is only with a journal.
-fn journal(scrape: &Scrape, page: &mut Page<'_>, value: SampleValue) {
+fn journal(scrape: &Scrape, page: &mut Page, value: SampleValue) {
     if scrape.journal.enabled {
         page.value(value);
     }

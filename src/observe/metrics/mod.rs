@@ -7,10 +7,11 @@ pub mod top;
 
 use super::snapshot::Snapshot;
 use crate::engine::observe::histogram::CounterHistogram;
-use families::{FAMILIES, MetricGroup};
+use families::FAMILIES;
+use std::borrow::Borrow;
 use std::ops::Deref;
 pub use text::Format;
-use text::Page;
+use text::{Page, Part};
 use top::{Rest, Row};
 
 /// Upper bounds of the turn metric's buckets, µs.
@@ -57,16 +58,16 @@ impl Scrape {
     }
 }
 
-/// The text of a scrape. Cost: some lines for each row.
-pub fn render(scrape: &Scrape, format: Format) -> String {
-    let mut page = Page::new(scrape, format);
-    // Jobs are the cluster's: counted on each node they would be there three times.
-    let skips = |part| {
-        let is_follower = scrape.cluster.as_ref().is_some_and(|view| !view.leads);
-        is_follower && matches!(part, MetricGroup::Jobs | MetricGroup::Queues)
-    };
-    for family in FAMILIES.iter().filter(|family| !skips(family.part)) {
-        page.family(family);
+/// The text of a scrape of each partition of the process; where there are several, each sample has a label with the
+/// number of its partition. Cost: some lines for each row.
+pub fn render(scrapes: &[impl Borrow<Scrape>], format: Format) -> String {
+    let number = |number| (scrapes.len() > 1).then_some(number);
+    let parts = scrapes.iter().enumerate();
+    let parts = parts.map(|(at, scrape)| Part::new(scrape.borrow(), number(at)));
+    let mut parts: Vec<Part<'_>> = parts.collect();
+    let mut page = Page::new(format, &parts);
+    for family in FAMILIES.iter() {
+        page.family(family, &mut parts);
     }
     page.finish()
 }

@@ -1,7 +1,7 @@
 //! The text that Prometheus reads: the text format 0.0.4, and OpenMetrics 1.0 on request.
 
 use super::Scrape;
-use super::families::{Family, MetricKind};
+use super::families::{Family, MetricGroup, MetricKind};
 use crate::engine::observe::histogram::CounterHistogram;
 use std::fmt::Write;
 
@@ -33,35 +33,60 @@ pub(super) enum SampleValue {
     Float(f64),
 }
 
-pub(super) struct Page<'a> {
-    scrape: &'a Scrape,
+pub(super) struct Page {
     format: Format,
     text: String,
     /// The family whose samples are being written.
     name: &'static str,
+    /// Labels that all of a partition's samples have; empty in a process with one.
+    partition: String,
     /// The labels of each row, which all of its lines have.
+    rows: Vec<String>,
+    has_rest: bool,
+}
+
+/// A partition's part of the page.
+pub(super) struct Part<'a> {
+    scrape: &'a Scrape,
+    label: String,
     rows: Vec<String>,
 }
 
 /// The labels of the queues without lines of their own. No queue's name is empty.
 const REST: &str = r#"db="",queue="""#;
 
-impl<'a> Page<'a> {
-    pub(super) fn new(scrape: &'a Scrape, format: Format) -> Page<'a> {
+impl<'a> Part<'a> {
+    /// `number`: of the partition, in a process with several.
+    pub(super) fn new(scrape: &'a Scrape, number: Option<usize>) -> Part<'a> {
         let labels = |row: &super::Row| {
             let mut labels = format!("db=\"{}\",queue=\"", row.db);
             escape_into(&mut labels, &row.name);
             labels.push('"');
             labels
         };
-        let rows: Vec<String> = scrape.rows.iter().map(labels).collect();
-        // About 25 lines a queue.
-        let bytes = 16_384 + rows.iter().map(|row| 25 * (row.len() + 48)).sum::<usize>();
-        Page { scrape, format, text: String::with_capacity(bytes), name: "", rows }
+        let rows = scrape.rows.iter().map(labels).collect();
+        let label = number.map_or(String::new(), |number| format!("partition=\"{number}\""));
+        Part { scrape, label, rows }
     }
 
-    /// A family with its samples; nothing if it has none.
-    pub(super) fn family(&mut self, family: &'static Family) {
+    /// Jobs are the cluster's: counted on each node they would be there three times.
+    fn has(&self, family: &Family) -> bool {
+        let is_follower = self.scrape.cluster.as_ref().is_some_and(|view| !view.leads);
+        !is_follower || !matches!(family.part, MetricGroup::Jobs | MetricGroup::Queues)
+    }
+}
+
+impl Page {
+    pub(super) fn new(format: Format, parts: &[Part<'_>]) -> Page {
+        // About 25 lines a queue.
+        let rows = parts.iter().flat_map(|part| &part.rows);
+        let bytes = 16_384 * parts.len() + rows.map(|row| 25 * (row.len() + 48)).sum::<usize>();
+        let (text, partition) = (String::with_capacity(bytes), String::new());
+        Page { format, text, name: "", partition, rows: Vec::new(), has_rest: false }
+    }
+
+    /// A family with its samples of all partitions; nothing if it has none.
+    pub(super) fn family(&mut self, family: &'static Family, parts: &mut [Part<'_>]) {
         let begin = self.text.len();
         let (name, kind) = (family.name, family.kind.word());
         let named = match (self.format, family.kind) {
@@ -76,7 +101,14 @@ impl<'a> Page<'a> {
             .expect("a String takes all");
         let samples = self.text.len();
         self.name = name;
-        (family.write)(self.scrape, self);
+        for part in parts.iter_mut().filter(|part| part.has(family)) {
+            std::mem::swap(&mut self.rows, &mut part.rows);
+            std::mem::swap(&mut self.partition, &mut part.label);
+            self.has_rest = part.scrape.rest.queues > 0;
+            (family.write)(part.scrape, self);
+            std::mem::swap(&mut self.rows, &mut part.rows);
+            std::mem::swap(&mut self.partition, &mut part.label);
+        }
         if self.text.len() == samples {
             self.text.truncate(begin);
         }
@@ -119,7 +151,7 @@ impl<'a> Page<'a> {
 
     /// A sample of the queues without lines of their own; nothing if there are none.
     pub(super) fn rest(&mut self, more: &str, value: SampleValue) {
-        if self.scrape.rest.queues > 0 {
+        if self.has_rest {
             self.joined(REST, more, value);
         }
     }
@@ -137,23 +169,23 @@ impl<'a> Page<'a> {
     }
 
     fn joined(&mut self, labels: &str, more: &str, value: SampleValue) {
-        self.text.push_str(self.name);
-        self.text.push('{');
-        self.text.push_str(labels);
-        if !more.is_empty() {
-            self.text.push(',');
-            self.text.push_str(more);
-        }
-        self.text.push('}');
-        self.number(value);
+        self.begin("", &[labels, more], value);
     }
 
     fn line(&mut self, suffix: &str, labels: &str, value: SampleValue) {
+        self.begin(suffix, &[labels], value);
+    }
+
+    fn begin(&mut self, suffix: &str, labels: &[&str], value: SampleValue) {
         self.text.push_str(self.name);
         self.text.push_str(suffix);
-        if !labels.is_empty() {
-            self.text.push('{');
+        let mut before = '{';
+        for labels in [&*self.partition].iter().chain(labels).filter(|labels| !labels.is_empty()) {
+            self.text.push(before);
             self.text.push_str(labels);
+            before = ',';
+        }
+        if before == ',' {
             self.text.push('}');
         }
         self.number(value);

@@ -11,6 +11,7 @@ use crate::server::cluster::{self, peer_tls};
 use crate::server::connection::tls;
 use crate::server::core::{Core, Users};
 use crate::server::observe::machine;
+use crate::server::siblings::{Agreed, ReadAgain};
 use crate::session::acl::log::Denials;
 use std::collections::HashSet;
 
@@ -69,7 +70,8 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
         );
         return Err(failed("maxclients", &reason));
     }
-    if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
+    let names_certificates = pairs.iter().find(|(name, _)| name.starts_with("tls-"));
+    if let Some((name, _)) = names_certificates {
         // Also when a path stays as it is: the file may hold another certificate.
         let refused = |why| failed(name, &format!("Unable to update TLS configuration: {why}"));
         read_certificates(&mut core.users, &config).map_err(refused)?;
@@ -81,15 +83,39 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
     core.options.config = config;
     core.reconfigure();
     if names_zones {
-        // Also when the folder stays as it is: it may hold other tables.
-        core.zones.read_again(&core.options.config, core.clock.mono_us);
-        core.look_at_zones();
+        read_zones(core);
     }
     let changed = pairs.iter().any(|(name, _)| name == "requirepass");
     if changed {
         core.users.require_password(&core.options.config);
     }
+    if let Some(siblings) = &mut core.siblings {
+        let certificates = names_certificates.is_some();
+        siblings.options_changed(&pairs, ReadAgain { certificates, zones: names_zones });
+    }
     Ok(changed)
+}
+
+/// Options and users as another partition of the process has changed them. They have been checked there.
+pub fn take_up(core: &mut Core, agreed: Agreed, read: ReadAgain) {
+    let Agreed { config, users, .. } = agreed;
+    core.options.config = config.of_partition(core.options.config.partition);
+    core.users.acl.take_over(users);
+    core.reconfigure();
+    if read.certificates
+        && let Err(why) = read_certificates(&mut core.users, &core.options.config)
+    {
+        tracing::error!("the certificates stay as they were: {why}");
+    }
+    if read.zones {
+        read_zones(core);
+    }
+}
+
+/// Also when the folder stays as it is: it may hold other tables.
+fn read_zones(core: &mut Core) {
+    core.zones.read_again(&core.options.config, core.clock.mono_us);
+    core.look_at_zones();
 }
 
 fn failed(name: &str, reason: &str) -> String {

@@ -36,6 +36,7 @@ fn about(core: &Core) -> About<'_> {
         fsync: config.text(Name::AppendFsync),
         allocator: &core.process.allocator,
         clustered: core.options.limits.clustered,
+        partition: (config.partition, config.partitions()),
         supervised: core.process.supervised,
         thread_processor_s: machine::thread_processor_s(),
         sentinel: None,

@@ -496,6 +496,7 @@ impl World for ClientWorld<'_> {
         Obstacles {
             limited: loading || !self.core.standing.is_serving(),
             clustered: self.core.options.limits.clustered,
+            spread: self.core.siblings.is_some(),
             paused: self.core.common.pauses.writes_only(),
         }
     }
@@ -509,8 +510,8 @@ impl World for ClientWorld<'_> {
         }
     }
 
-    fn owner(&self) -> Owner {
-        hash_slots::owner(self.core, self.standing(), self.running.socket)
+    fn owner(&self, slot: u16) -> Owner {
+        hash_slots::owner(self.core, self.standing(), self.running.socket, slot)
     }
 
     fn is_replica(&self) -> bool {

@@ -72,8 +72,16 @@ pub fn take_up(
 /// Users have changed: every other session takes up its user's new rules, and the connections of users that
 /// are gone are closed. The running session sees to itself.
 pub fn changed(world: &mut ClientWorld<'_>) {
+    tell_siblings(world.core);
     for (_, id) in take_up_each(world.core, world.others) {
         clients::kill(world, id);
+    }
+}
+
+/// Users have changed, in all partitions of the process.
+pub fn tell_siblings(core: &Core) {
+    if let Some(siblings) = &core.siblings {
+        siblings.users_changed(&core.users.acl);
     }
 }
 

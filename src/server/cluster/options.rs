@@ -28,11 +28,12 @@ fn read_on(config: &Config, hostname: &str) -> Result<Option<ClusterOptions>, Wr
         "" => return Err(WrongOption::NoNode),
         _ => {}
     }
-    let port = |name| u16::try_from(config.number(name)).expect("the table bounds it");
+    let port = |name| config.port(name);
     let own_binds = config.text(Name::ClusterBind);
     let given = Given {
         node: node_name(config.text(Name::ClusterNode), hostname)?,
         nodes,
+        partition: config.partition,
         port: port(Name::ClusterPort),
         binds: if own_binds.is_empty() { config.text(Name::Bind) } else { own_binds },
         announce_ip: config.text(Name::ClusterAnnounceIp),

@@ -94,7 +94,7 @@ impl Door {
 /// Unix socket. With port 0 and nothing else to listen on, all get the port that the system chose for
 /// the first.
 pub fn listen(config: &Config) -> io::Result<Vec<Listener>> {
-    let (port, tls_port) = (config.number(Name::Port) as u16, config.number(Name::TlsPort) as u16);
+    let (port, tls_port) = (config.port(Name::Port), config.port(Name::TlsPort));
     let path = config.text(Name::UnixSocket);
     let mut listeners = Vec::new();
     if port > 0 || (tls_port == 0 && path.is_empty()) {
@@ -126,10 +126,11 @@ pub fn listen_as_sentinel(config: &Config) -> io::Result<Vec<Listener>> {
     }
 }
 
-/// Opens the listeners for metrics and health; none without a port for them.
+/// Opens the listeners for metrics and health, which the first partition has for all; none without a port for them.
 pub fn listen_for_metrics(config: &Config) -> io::Result<Vec<TcpListener>> {
     match config.number(Name::MetricsPort) {
         0 => Ok(Vec::new()),
+        _ if config.partition > 0 => Ok(Vec::new()),
         port => listen_on(config, Name::MetricsBind, port as u16),
     }
 }
@@ -139,9 +140,9 @@ pub fn listen_for_metrics(config: &Config) -> io::Result<Vec<TcpListener>> {
 /// # Errors
 /// As of [`listen`].
 pub fn listen_for_console(config: &Config) -> io::Result<Vec<TcpListener>> {
-    match config.number(Name::ConsolePort) {
+    match config.port(Name::ConsolePort) {
         0 => Ok(Vec::new()),
-        port => listen_on(config, Name::ConsoleBind, port as u16),
+        port => listen_on(config, Name::ConsoleBind, port),
     }
 }
 

@@ -3,10 +3,10 @@
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::journal::{Disk, Lock, LogOptions};
-use crate::limits::SPARES_MAX;
+use crate::limits::{PARTITION_SEGMENT_BYTES_MIN, SEGMENT_BYTES_UNIT, SPARES_MAX};
 use crate::server::durability::disk_room::segment_bytes;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The folder of the journal, locked for this process.
@@ -23,7 +23,7 @@ impl Home {
     /// # Errors
     /// `dir` is no folder; the journal's cannot be made, or is in use by another server.
     pub fn open(config: &Config) -> io::Result<Option<Home>> {
-        let dir = PathBuf::from(config.text(Name::Dir));
+        let dir = Path::new(config.text(Name::Dir));
         // Made by us it would hide a mistyped path, or a volume that is not mounted.
         if !dir.is_dir() {
             let text =
@@ -33,7 +33,7 @@ impl Home {
         if !config.flag(Name::AppendOnly) {
             return Ok(None);
         }
-        let path = dir.join(config.text(Name::AppendDirName));
+        let path = config.folder().join(config.text(Name::AppendDirName));
         let disk = Disk::open(&path)?;
         let lock = disk.lock()?;
         // It may be open on purpose, for a backup: it is left as it is.
@@ -50,7 +50,7 @@ impl Home {
 
 /// How the log is kept. On a small disk its segments are smaller than asked for.
 pub fn log_options(config: &Config, disk: &Disk) -> LogOptions {
-    let asked = config.number(Name::JournalSegmentSize);
+    let asked = segment_bytes_asked(config);
     let space = disk.space().ok().flatten();
     let segment_bytes = space.map_or(asked, |space| segment_bytes(asked, space.total));
     if segment_bytes < asked {
@@ -61,4 +61,10 @@ pub fn log_options(config: &Config, disk: &Disk) -> LogOptions {
         );
     }
     LogOptions { segment_bytes, shard: 0, spares_max: SPARES_MAX }
+}
+
+/// This partition's part of `journal-segment-size`.
+fn segment_bytes_asked(config: &Config) -> u64 {
+    config.part(Name::JournalSegmentSize, PARTITION_SEGMENT_BYTES_MIN) / SEGMENT_BYTES_UNIT
+        * SEGMENT_BYTES_UNIT
 }

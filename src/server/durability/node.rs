@@ -2,6 +2,7 @@
 
 use crate::cluster;
 use crate::cluster::driver::{Driver, NodeIdentity};
+use crate::cluster::members::claims::version_text;
 use crate::cluster::members::directory;
 use crate::cluster::raft::member::EnginePosition;
 use crate::config::Config;
@@ -11,7 +12,10 @@ use crate::ids::Index;
 use crate::journal::record::raft_state::Members;
 use crate::journal::recovery::{Progress, ReadBase, Recovered, Replay, recover_beside};
 use crate::journal::{Disk, Log, LogView, Storage};
-use crate::limits::{LEVEL, LOG_CACHE_BYTES, LOG_CACHE_SHARE, LOG_KEEP_SHARE};
+use crate::limits::{
+    LEVEL, LOG_CACHE_BYTES, LOG_CACHE_SHARE, LOG_KEEP_SHARE, PARTITION_CACHE_BYTES_MIN,
+    PARTITION_LOG_KEEP_BYTES_MIN,
+};
 use crate::observe::cluster::ClusterView;
 use crate::server::clock::timer::{Timer, boot_us};
 use crate::server::clock::turn_clock::TurnClock;
@@ -63,9 +67,10 @@ impl Clustered {
 
 /// Bytes of batches that are kept in memory for followers.
 fn log_cache_bytes(config: &Config) -> usize {
-    match config.size(Name::MaxMemory) {
-        0 => LOG_CACHE_BYTES,
-        max => (max / LOG_CACHE_SHARE as usize).min(LOG_CACHE_BYTES),
+    let most = (LOG_CACHE_BYTES / usize::from(config.partitions())).max(PARTITION_CACHE_BYTES_MIN);
+    match config.part(Name::MaxMemory, 0) as usize {
+        0 => most,
+        max => (max / LOG_CACHE_SHARE as usize).min(most),
     }
 }
 
@@ -100,7 +105,7 @@ pub(super) fn start(
         node: id,
         own: node.clone(),
         nodes: options.nodes.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: version_text(crate::VERSION, config.partition, config.partitions()),
         level: LEVEL,
         election_us: options.election_us,
         cluster: u128::from(machine::random().max(1)) << 64 | u128::from(machine::random()),
@@ -116,7 +121,8 @@ pub(super) fn start(
     let bases = Bases::new(Arc::clone(&storage), Arc::clone(&wakeup), Arc::clone(&arrived), rate);
     // A small disk is not to be filled with what others may never need.
     let space = storage.space().ok().flatten().map_or(u64::MAX, |space| space.journal_max);
-    let kept_bytes = config.number(Name::ClusterLogKeep).min(space / LOG_KEEP_SHARE);
+    let kept_bytes =
+        config.part(Name::ClusterLogKeep, PARTITION_LOG_KEEP_BYTES_MIN).min(space / LOG_KEEP_SHARE);
     let log = EntryLog::new(log, Arc::clone(&storage), arrived, kept_bytes);
     let log = LogThread::start(log, Arc::clone(&shared), Arc::new(move || wakeup.wake()))?;
     let (secret, bases) = (options.secret, Some(bases));

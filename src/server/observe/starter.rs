@@ -22,7 +22,7 @@ impl ReadyFd {
     /// It is not open, or not for writing.
     pub fn take(config: &Config) -> io::Result<Option<ReadyFd>> {
         let number = config.number(Name::ReadyFd) as RawFd;
-        if number == 0 {
+        if number == 0 || config.partition > 0 {
             return Ok(None);
         }
         let descriptor = FileDescriptor::new(number);

@@ -83,8 +83,7 @@ impl Turns {
     /// Connections to accept before the next turn: a few more than there are places for. Each takes a file until it is
     /// refused.
     pub(super) fn accepts_max(&self) -> usize {
-        let places =
-            self.core.options.limits.clients_max.saturating_sub(self.clients.count() as u64);
+        let places = self.core.options.limits.clients_max.saturating_sub(self.client_count());
         let places = usize::try_from(places).unwrap_or(ACCEPTS_PER_TURN);
         places.saturating_add(ACCEPTS_BEYOND_MAX).min(ACCEPTS_PER_TURN)
     }
@@ -95,8 +94,8 @@ impl Turns {
         let (Some(handshakes), Some(config)) = (&self.handshakes, &self.core.users.tls) else {
             return;
         };
-        let count = self.clients.count() + handshakes.count();
-        if count as u64 >= self.core.options.limits.clients_max + TLS_REFUSALS_MAX {
+        let count = self.client_count() + handshakes.count() as u64;
+        if count >= self.core.options.limits.clients_max + TLS_REFUSALS_MAX {
             self.core.watch.counters.connections += 1;
             self.core.watch.counters.connections_rejected += 1;
             return;
@@ -108,7 +107,7 @@ impl Turns {
 
     fn refusal(&mut self, slot: u32, client: &mut Client) -> Option<&'static str> {
         let shaking = self.handshakes.as_ref().map_or(0, Handshakes::count);
-        let count = (self.clients.count() + shaking) as u64;
+        let count = self.client_count() + shaking as u64;
         if count > self.core.options.limits.clients_max && !self.seats_operator(slot, client) {
             return Some(TOO_MANY);
         }
@@ -154,9 +153,7 @@ impl Turns {
 
     /// Once others have left, those on places for operators have places like all others.
     pub(super) fn settle_operators(&mut self) {
-        if self.operators.is_empty()
-            || self.clients.count() as u64 > self.core.options.limits.clients_max
-        {
+        if self.operators.is_empty() || self.client_count() > self.core.options.limits.clients_max {
             return;
         }
         for at in std::mem::take(&mut self.operators) {

@@ -92,16 +92,28 @@ impl Turns {
         Ok(())
     }
 
-    /// As FAILOVER does: what is decided meanwhile would be lost, and the engine read again.
+    /// Another node is to lead, whichever can.
     fn make_way(&mut self, why: &str) {
-        if self.core.common.hand_over.is_some() {
-            return;
+        if self.core.common.hand_over.is_none() {
+            tracing::warn!("another node is asked to lead: {why}");
+            self.begin_hand_over(None);
         }
-        tracing::warn!("another node is asked to lead: {why}");
+    }
+
+    /// This other node is to lead.
+    pub(super) fn ask_to_lead(&mut self, node: u64, why: &str) {
+        let named = self.core.view.iter().flat_map(|view| &view.nodes).find(|at| at.id == node);
+        let name = named.map_or("another node", |at| at.name.as_str());
+        tracing::info!("{name} is asked to lead: {why}");
+        self.begin_hand_over(Some(node));
+    }
+
+    /// As FAILOVER does: what is decided meanwhile would be lost, and the engine read again.
+    fn begin_hand_over(&mut self, to: Option<u64>) {
         let held_us = MAKE_WAY_TIMES_E * self.node().election_us();
         let mono_us = self.core.clock.mono_us;
         let until_us = mono_us + held_us;
-        self.core.common.hand_over = Some(HandOver { to: None, until_us, ask_us: 0 });
+        self.core.common.hand_over = Some(HandOver { to, until_us, ask_us: 0 });
         self.core.common.pauses.begin(held_us / 1_000, true, mono_us);
         self.core.set_flow();
     }
@@ -286,6 +298,7 @@ impl Turns {
         log_leaving(self.core.view.as_deref(), &view);
         self.core.show_cluster(Box::new(view));
         self.stand(standing);
+        self.core.tell_place();
     }
 
     /// A follower's data has become too old since the last check: this process stood still, perhaps in this turn, and

@@ -1,6 +1,7 @@
 //! The turn: everything the server does, in order, again and again.
 
 pub(super) mod accept;
+mod balance;
 mod cluster;
 pub mod demotion;
 pub(super) mod journal;
@@ -8,6 +9,7 @@ pub(super) mod limit;
 pub(super) mod observers;
 pub(super) mod release;
 pub(super) mod requests;
+mod siblings;
 mod signals;
 pub mod standstill;
 pub(super) mod succession;
@@ -27,6 +29,7 @@ use crate::server::connection::pair::Pairs;
 use crate::server::connection::stream::Accepted;
 use crate::server::connection::wake::Notifier;
 use crate::server::observe::zones;
+use crate::server::turn::balance::Balance;
 use crate::server::turn::demotion::Leaving;
 use crate::server::turn::observers::Observers;
 use crate::server::turn::standstill::Backlog;
@@ -73,6 +76,8 @@ pub struct Turns {
     pub(super) follows: bool,
     /// After a demotion, the remaining clients.
     pub(super) leaving: Option<Leaving>,
+    /// Whether another node should lead this partition.
+    balance: Balance,
     /// On a node: its troubles, and the last reports about them.
     pub(super) troubles: Troubles,
     /// When all clients are looked at next; monotonic, µs.
@@ -104,6 +109,7 @@ impl Turns {
             told: None,
             follows: false,
             leaving: None,
+            balance: Balance::default(),
             troubles: Troubles::default(),
             next_id: 1,
             notifier,
@@ -116,6 +122,9 @@ impl Turns {
         let begun_us = self.begun_us();
         // First: what the journal's threads have done decides what this turn may do.
         self.poll_journal()?;
+        // Before memory is looked at, and before any client gets a right or a limit of before.
+        self.core.share(self.clients.count() as u64);
+        self.heed_siblings();
         // Before anything is read: what is read needs memory.
         self.core.look_at_memory();
         // Before anything is decided by them.
@@ -281,6 +290,7 @@ impl Turns {
             self.tick_us = core.clock.mono_us + TICK_US;
             self.close_overdue();
             self.look_at_troubles();
+            self.balance();
             self.settle_operators();
             self.log_left_out();
             zones::log_missed(&self.core.engine.take_missed());

@@ -12,6 +12,7 @@ use crate::server::admin::info;
 use crate::server::observe::starter::ReadyFd;
 use crate::server::observe::status::{ServiceState, StatusBoard};
 use crate::server::observe::supervisor::Supervisor;
+use crate::server::siblings::Siblings;
 use crate::server::turn::Turns;
 use crate::session;
 use std::sync::Arc;
@@ -57,21 +58,27 @@ impl Observers {
         self.collecting.is_some()
     }
 
-    /// Reports the server's state.
-    pub fn report(&mut self, standing: ServiceState, mono_us: u64) {
-        if let Some(supervisor) = &mut self.supervisor {
-            supervisor.report(&standing, mono_us);
-        }
+    /// Reports the server's state, and to those that started the process the state of all its partitions.
+    pub fn report(&mut self, standing: ServiceState, mono_us: u64, siblings: Option<&Siblings>) {
         if self.sent.as_ref() != Some(&standing) {
-            if standing.is_ready()
-                && let Some((ready_fd, port)) = self.starter.take()
-            {
-                ready_fd.tell(port);
-            }
             if let Some(status) = &self.status {
                 status.set_standing(standing.clone());
             }
-            self.sent = Some(standing);
+            siblings.inspect(|siblings| siblings.notify_first());
+            self.sent = Some(standing.clone());
+        }
+        if self.supervisor.is_none() && self.starter.is_none() {
+            return;
+        }
+        let state = siblings.map_or(Some(standing.clone()), |siblings| siblings.state(&standing));
+        let Some(state) = state else { return };
+        if let Some(supervisor) = &mut self.supervisor {
+            supervisor.report(&state, mono_us);
+        }
+        if state.is_ready()
+            && let Some((ready_fd, port)) = self.starter.take()
+        {
+            ready_fd.tell(port);
         }
     }
 }
@@ -86,7 +93,8 @@ impl Turns {
     pub fn report_standing(&mut self) {
         let standing = self.standing(self.draining);
         if let Some(observers) = &mut self.observers {
-            observers.report(standing, self.core.clock.timer.mono_us());
+            let mono_us = self.core.clock.timer.mono_us();
+            observers.report(standing, mono_us, self.core.siblings.as_ref());
         }
     }
 
@@ -95,7 +103,8 @@ impl Turns {
         let (Some(mut observers), Some(begun_us)) = (self.observers.take(), begun_us) else {
             return;
         };
-        observers.report(self.standing(self.draining), self.core.clock.mono_us);
+        let (standing, mono_us) = (self.standing(self.draining), self.core.clock.mono_us);
+        observers.report(standing, mono_us, self.core.siblings.as_ref());
         self.collect(&mut observers);
         let mono_us = self.core.clock.timer.mono_us();
         observers.turns.record(mono_us.saturating_sub(begun_us));

@@ -28,6 +28,7 @@ impl Turns {
         if !self.core.options.config.text(Name::AclFile).is_empty() {
             match users::reload(&mut self.core) {
                 Ok(()) => {
+                    users::tell_siblings(&self.core);
                     let gone = users::take_up_each(&mut self.core, &mut self.clients);
                     gone.into_iter().for_each(|(slot, _)| self.close(slot));
                     read.push("aclfile");

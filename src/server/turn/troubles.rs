@@ -3,7 +3,6 @@
 
 use crate::cluster::timing::health::Why;
 use crate::command::table::Face;
-use crate::config::options::Name;
 use crate::journal::offline::dump::written;
 use crate::limits::{LEADERLESS_LOG_US, TICK_US};
 use crate::observe::cluster::{ClusterView, NodeView, RaftRole};
@@ -11,7 +10,6 @@ use crate::observe::health::{self, seconds};
 use crate::server::observe::lasting::{Lasting, Say};
 use crate::server::turn::Turns;
 use crate::time::Micros;
-use std::path::Path;
 
 /// The state of troubles. Instants are of the monotonic clock, µs.
 #[derive(Debug, Default)]
@@ -110,8 +108,8 @@ impl Turns {
         let said = self.troubles.leaderless.look(now_us, for_us.map(|us| now_us - us));
         match said {
             Some(Say::There(us)) => {
-                let dir = Path::new(self.core.options.config.text(Name::Dir));
-                let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+                let dir = self.core.options.config.folder();
+                let dir = std::path::absolute(&dir).unwrap_or(dir);
                 let since = self.since(us);
                 tracing::warn!("{}", leaderless(view, &since, us, &dir.to_string_lossy()));
             }

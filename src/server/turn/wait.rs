@@ -75,7 +75,12 @@ impl Loop {
             self.wait().await?;
             self.turns.turn()?;
             match self.turns.core.process.shutdown.take() {
-                Some(true) => return self.turns.core.durability.close(),
+                Some(true) => {
+                    if let Some(siblings) = &self.turns.core.siblings {
+                        siblings.stop_others(true);
+                    }
+                    return self.turns.core.durability.close();
+                }
                 Some(false) => self.stops += 1,
                 None => {}
             }
@@ -86,6 +91,9 @@ impl Loop {
     /// Finishes what is half done and sees the last replies out, within bounds.
     async fn drain(mut self) -> io::Result<()> {
         tracing::info!("stopping: no new commands are accepted");
+        if let Some(siblings) = &self.turns.core.siblings {
+            siblings.stop_others(false);
+        }
         self.listeners.clear();
         self.turns.drain();
         // There may be nothing to drain, and no turn any more.

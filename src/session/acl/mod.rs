@@ -23,11 +23,14 @@ use std::sync::Arc;
 /// The user of connections that have not logged in.
 pub const DEFAULT: &[u8] = b"default";
 
+/// By name.
+pub type AclUsers = BTreeMap<Vec<u8>, Arc<User>>;
+
 /// All users.
 #[derive(Debug)]
 pub struct Acl {
-    /// By name; there always is one for [`DEFAULT`].
-    users: BTreeMap<Vec<u8>, Arc<User>>,
+    /// There always is one for [`DEFAULT`].
+    users: AclUsers,
     /// `acl-pubsub-default` is `allchannels`.
     all_channels: bool,
     /// `acllog-max-len`.
@@ -69,6 +72,27 @@ impl Acl {
 
     pub fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
         self.users.get(name)
+    }
+
+    /// The users, by name.
+    pub fn by_name(&self) -> &AclUsers {
+        &self.users
+    }
+
+    /// These users instead of those there are, as another partition of the process has them.
+    pub fn take_over(&mut self, users: AclUsers) {
+        self.users = users;
+    }
+
+    /// Changes `into` as these users have changed since they were as `before`.
+    pub fn copy_changes(&self, before: &AclUsers, into: &mut AclUsers) {
+        for (name, user) in &self.users {
+            if before.get(name) != Some(user) {
+                into.insert(name.clone(), Arc::clone(user));
+            }
+        }
+        let gone = before.keys().filter(|name| !self.users.contains_key(*name));
+        gone.for_each(|name| drop(into.remove(name)));
     }
 
     /// All users in the order of their names.

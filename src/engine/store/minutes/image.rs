@@ -55,6 +55,9 @@ impl Store {
                 None => return Some(next),
             },
         };
+        if !self.bases.has(queue.map(|number| self.queue(number))) {
+            return Some(next);
+        }
         let number = self.bases.number();
         let Some((minutes, is_end)) = track.image(number, scan.from) else { return Some(next) };
         let since = track.since;

@@ -24,6 +24,7 @@ use crate::engine::store::jobs::{JobIndex, JobStage, Jobs};
 use crate::engine::store::minutes::MinutesScan;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::{Located, Store};
+use crate::hash_slot::{hash_slot, partition_of};
 use crate::ids::{DATABASES, PolicyNo, QueueNo, ScheduleNo};
 use record::ImageCounts;
 
@@ -64,6 +65,8 @@ struct RunningBase {
     /// A removed queue that is being walked, and how far.
     grave: Option<(Box<Queue>, IndexScan)>,
     walk: SnapshotWalk,
+    /// Only the queues of this partition, of so many.
+    part: Option<(u16, u16)>,
 }
 
 /// How far the walk has come.
@@ -107,6 +110,14 @@ impl Bases {
     pub fn needs(&self, queue: &Queue) -> bool {
         let older = self.running.as_ref().is_some_and(|running| queue.born <= running.born);
         older && queue.walked != self.number
+    }
+
+    /// Whether the queue is one of those that the running one is of; without one: whether the minutes of all are.
+    pub fn has(&self, queue: Option<&Queue>) -> bool {
+        let part = self.running.as_ref().and_then(|running| running.part);
+        part.is_none_or(|(own, count)| {
+            own == queue.map_or(0, |queue| partition_of(hash_slot(&queue.name), count))
+        })
     }
 
     /// A new job got this number.
@@ -328,10 +339,20 @@ impl Store {
             pending_of: QueueNo(0),
             grave: None,
             walk: SnapshotWalk::Policies(0),
+            part: None,
         }));
         record::write_begin(&mut self.bases.output, self.number, &self.leading);
         self.bases.add_to_sum(0);
         self.cut_minutes(minutes_room);
+    }
+
+    /// As [`Store::begin_base`], of the queues of one partition of `count`, with the policies that they need. Nothing
+    /// may change meanwhile. The minutes of all queues together go to the first.
+    pub fn begin_part(&mut self, partition: u16, count: u16, minutes_room: u64) {
+        self.begin_base(minutes_room);
+        let running = self.bases.running();
+        running.part = Some((partition, count));
+        running.walk = SnapshotWalk::Queues { db: 0, place: 0, at: None };
     }
 
     /// Gives up the base file that is being written, if there is one, and forgets the output.
@@ -409,7 +430,9 @@ impl Store {
                     _ => IndexScan::From(0),
                 };
                 match scan {
-                    IndexScan::From(cursor) if self.bases.needs(queue) => {
+                    IndexScan::From(cursor)
+                        if self.bases.needs(queue) && self.bases.has(Some(queue)) =>
+                    {
                         self.bases.image_queue(queue);
                         let scan = self.bases.scan(&self.jobs, queue, cursor);
                         SnapshotWalk::Queues { db, place, at: Some((queue.born, scan)) }

@@ -11,6 +11,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
+use tokio::sync::oneshot::error::RecvError;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -26,7 +27,8 @@ const UNREAD: &str = "the unread texts of earlier scrapes use all available memo
 /// The pages, and what they are made of.
 #[derive(Debug)]
 pub struct MetricsPages {
-    status_board: Arc<StatusBoard>,
+    /// Of each partition of the process.
+    boards: Vec<Arc<StatusBoard>>,
     scrapes: Semaphore,
     /// KiB that texts of metrics may have in all, until they have been read.
     room: Arc<Semaphore>,
@@ -74,9 +76,9 @@ fn said(fine: bool, words: &str) -> HttpAnswer {
 }
 
 impl MetricsPages {
-    pub fn new(status_board: Arc<StatusBoard>) -> MetricsPages {
+    pub fn new(boards: Vec<Arc<StatusBoard>>) -> MetricsPages {
         MetricsPages {
-            status_board,
+            boards,
             scrapes: Semaphore::new(SCRAPES_MAX),
             room: Arc::new(Semaphore::new(SCRAPE_BYTES_MAX >> 10)),
             newest: Mutex::new(None),
@@ -103,35 +105,44 @@ impl MetricsPages {
         })
     }
 
-    fn hung(&self) -> Option<String> {
-        let since_us = self.status_board.hung_us(mono_us())?;
-        Some(format!("the server hangs: it did nothing for {:.1} s", since_us as f64 / 1e6))
+    /// The first partition's answer that is not fine, with its number where there are several; or that of the first.
+    fn worst(&self, of: impl Fn(&StatusBoard) -> (bool, String)) -> HttpAnswer {
+        let mut answers = self.boards.iter().map(|board| of(board)).enumerate();
+        let first = answers.next().expect("a process has a partition");
+        let (at, (fine, words)) = match first.1.0 {
+            true => answers.find(|(_, (fine, _))| !fine).unwrap_or(first),
+            false => first,
+        };
+        match fine || self.boards.len() == 1 {
+            true => said(fine, &words),
+            false => said(fine, &format!("partition {at}: {words}")),
+        }
     }
 
     fn health(&self) -> HttpAnswer {
-        match (self.status_board.standing(), self.hung()) {
+        self.worst(|board| match (board.standing(), hung(board)) {
             // The last sync of a stop may take as long as the disk likes.
-            (ServiceState::Stopping, _) => said(true, "ok: stopping"),
-            (_, Some(hung)) => said(false, &hung),
-            (standing, None) => said(true, &format!("ok: {standing}")),
-        }
+            (ServiceState::Stopping, _) => (true, "ok: stopping".to_owned()),
+            (_, Some(hung)) => (false, hung),
+            (standing, None) => (true, format!("ok: {standing}")),
+        })
     }
 
     fn readiness(&self) -> HttpAnswer {
-        match (self.status_board.standing(), self.hung()) {
-            (_, Some(hung)) => said(false, &format!("not ready: {hung}")),
-            (ServiceState::Serving, None) => said(true, "ready"),
-            (standing, None) if standing.is_ready() => said(true, &format!("ready: {standing}")),
-            (standing, None) => said(false, &format!("not ready: {standing}")),
-        }
+        self.worst(|board| match (board.standing(), hung(board)) {
+            (_, Some(hung)) => (false, format!("not ready: {hung}")),
+            (ServiceState::Serving, None) => (true, "ready".to_owned()),
+            (standing, None) if standing.is_ready() => (true, format!("ready: {standing}")),
+            (standing, None) => (false, format!("not ready: {standing}")),
+        })
     }
 
     fn leadership(&self) -> HttpAnswer {
-        match (self.status_board.standing(), self.hung()) {
-            (_, Some(hung)) => said(false, &format!("not the leader: {hung}")),
-            (standing, None) if standing.leads() => said(true, "leader"),
-            (standing, None) => said(false, &format!("not the leader: {standing}")),
-        }
+        self.worst(|board| match (board.standing(), hung(board)) {
+            (_, Some(hung)) => (false, format!("not the leader: {hung}")),
+            (standing, None) if standing.leads() => (true, "leader".to_owned()),
+            (standing, None) => (false, format!("not the leader: {standing}")),
+        })
     }
 
     async fn metrics(&self, format: Format) -> HttpAnswer {
@@ -161,14 +172,23 @@ impl MetricsPages {
         if self.room.available_permits() == 0 {
             return Err(UNREAD);
         }
-        let scrape = match tokio::time::timeout(SCRAPE_TIME, self.status_board.ask()).await {
-            Ok(Ok(scrape)) => scrape,
+        // All at once: each collects in its own turns.
+        let asked: Vec<_> = self.boards.iter().map(|board| board.ask()).collect();
+        let collected = async {
+            let mut scrapes = Vec::with_capacity(asked.len());
+            for scrape in asked {
+                scrapes.push(scrape.await?);
+            }
+            Ok::<_, RecvError>(scrapes)
+        };
+        let scrapes = match tokio::time::timeout(SCRAPE_TIME, collected).await {
+            Ok(Ok(scrapes)) => scrapes,
             // The loop has ended.
             Ok(Err(_)) => return Err("the server has stopped"),
             Err(_) => return Err(LATE),
         };
         // On a thread of its own. It panicked, which has been logged, or the runtime ends.
-        let text = tokio::task::spawn_blocking(move || render(&scrape, format)).await;
+        let text = tokio::task::spawn_blocking(move || render(&scrapes, format)).await;
         let text = text.map_err(|_| "the metrics could not be written")?;
         // One that is larger than all the room is alone in it.
         let kib = (text.len() >> 10) + 1;
@@ -176,6 +196,12 @@ impl MetricsPages {
         let room = Arc::clone(&self.room).try_acquire_many_owned(kib).map_err(|_| UNREAD)?;
         Ok(Arc::new(Text { text, _room: room }))
     }
+}
+
+/// Why, if the loop hangs.
+fn hung(board: &StatusBoard) -> Option<String> {
+    let since_us = board.hung_us(mono_us())?;
+    Some(format!("the server hangs: it did nothing for {:.1} s", since_us as f64 / 1e6))
 }
 
 impl Newest {

@@ -1,5 +1,5 @@
 //! `/metrics`, `/healthz`, `/readyz` and `/leaderz`: HTTP on a port and a thread of their own, which never touch the
-//! engine. They show the content of the [`StatusBoard`].
+//! engine. They show the content of the [`StatusBoard`] of each partition of the process.
 
 mod answer;
 
@@ -19,9 +19,9 @@ use tokio::net::TcpStream;
 const METRICS: Served = Served { what: "metrics", way: "for metrics" };
 
 /// Serves on `listeners`, which do not block.
-pub fn start(listeners: Vec<TcpListener>, status: Arc<StatusBoard>) -> io::Result<Serving> {
+pub fn start(listeners: Vec<TcpListener>, boards: Vec<Arc<StatusBoard>>) -> io::Result<Serving> {
     Serving::start("http", move || {
-        let site = Arc::new(MetricsPages::new(status));
+        let site = Arc::new(MetricsPages::new(boards));
         for listener in listeners {
             let (site, mut visits) = (Arc::clone(&site), Visits::default());
             tokio::spawn(accept(listener, METRICS, move |stream| {

@@ -1,0 +1,177 @@
+//! The folders of a process with several partitions: `dir/00`, `dir/01` … with a journal each, and `dir/partitions`, a
+//! line of text that says how many there are. The number is part of what the folders mean, since it says which queues
+//! each has; so it is written once, by rename, when all folders are there.
+//!
+//! ```text
+//! journal   partitions   asked for     then
+//! -         -            1             made by the journal itself
+//! yes       -            1             as ever
+//! yes       -            16            refused
+//! -         16           16            opened; a folder that is missing is refused, on a node made anew
+//! yes       16           16            `delayd spread` was cut off at its end, which is done now
+//! any       16           another       refused
+//! -         -            16            made; folders that have jobs already are refused
+//! ```
+//!
+//! `delayd spread` makes the folders in `dir/spread.unfinished`. Until it has written `dir/partitions` the journal of one
+//! is what there is; from then on the folders are, wherever they stand.
+
+use super::Config;
+use super::options::Name;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "partitions";
+
+/// Where `delayd spread` makes the folders.
+pub const UNFINISHED: &str = "spread.unfinished";
+
+/// What becomes of the journal that was divided.
+pub const DIVIDED: &str = "journal.one";
+
+/// Whether the folders are those of as many partitions as the options say; makes them if there are none yet. Nothing is
+/// looked at without a journal.
+///
+/// # Errors
+/// They are others, see the module; a folder cannot be made or looked at.
+pub fn prepare(config: &Config) -> io::Result<()> {
+    let (dir, count) = (Path::new(config.text(Name::Dir)), config.partitions());
+    // That `dir` is missing is for each journal to say.
+    if !config.flag(Name::AppendOnly) || !dir.is_dir() {
+        return Ok(());
+    }
+    let (found, journal) = (count_in(dir)?, config.text(Name::AppendDirName));
+    match found {
+        None if count == 1 => return Ok(()),
+        Some(found) if found != count => {
+            return Err(refused(format!(
+                "the journal in {} has {found} partitions, but cluster-partitions is {count}: that cannot be changed",
+                dir.display()
+            )));
+        }
+        Some(_) => complete(dir, count, journal)?,
+        None if dir.join(journal).is_dir() => {
+            return Err(refused(format!(
+                "{dir} has the journal of one partition, and cluster-partitions is {count}: delayd spread --into {count} \
+                 {dir} makes {count} of it",
+                dir = dir.display()
+            )));
+        }
+        None => {}
+    }
+    for folder in (0..count).map(|partition| dir.join(name_of(partition))) {
+        let is_alone = config.text(Name::ClusterNode).is_empty();
+        if found.is_none() && has_files(&folder.join(journal))? {
+            let (folder, file) = (folder.display(), dir.join(FILE));
+            return Err(refused(format!(
+                "{folder} has a journal, but {} is missing, which says how many partitions there are",
+                file.display()
+            )));
+        }
+        if found.is_some() && is_alone && !folder.join(journal).is_dir() {
+            return Err(refused(format!("{} has no journal any more", folder.display())));
+        }
+        if !folder.is_dir() {
+            fs::create_dir(&folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// Notes that the folders of all partitions are there.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn finish(config: &Config) -> io::Result<()> {
+    let (dir, count) = (Path::new(config.text(Name::Dir)), config.partitions());
+    if count == 1 || !config.flag(Name::AppendOnly) || count_in(dir)?.is_some() {
+        return Ok(());
+    }
+    write_count(dir, count)
+}
+
+/// From here on, durably, `dir` is that of so many partitions.
+///
+/// # Errors
+/// The disk fails or is full.
+pub fn write_count(dir: &Path, count: u16) -> io::Result<()> {
+    let fresh = dir.join(format!("{FILE}.new"));
+    let mut file = File::create(&fresh)?;
+    writeln!(file, "delayd partitions {count}")?;
+    file.sync_all()?;
+    fs::rename(&fresh, dir.join(FILE))?;
+    File::open(dir)?.sync_all()
+}
+
+/// How many partitions `dir` is of; none if it says nothing, and then it is that of one.
+///
+/// # Errors
+/// It says something else, or cannot be read.
+pub fn count_in(dir: &Path) -> io::Result<Option<u16>> {
+    let path = dir.join(FILE);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())));
+        }
+    };
+    let count = text.strip_prefix("delayd partitions ").and_then(|count| count.trim().parse().ok());
+    count.map(Some).ok_or_else(|| refused(format!("{} is not delayd's", path.display())))
+}
+
+/// The name of a partition's folder.
+pub fn name_of(partition: u16) -> String {
+    format!("{partition:02}")
+}
+
+/// Puts the folders that `delayd spread` has made in place, and the journal that it has divided out of it. Whatever of
+/// that is done already stays so.
+///
+/// # Errors
+/// The disk fails; a folder is in the way.
+pub fn complete(dir: &Path, count: u16, journal: &str) -> io::Result<()> {
+    let unfinished = dir.join(UNFINISHED);
+    for name in (0..count).map(name_of) {
+        let made = unfinished.join(&name);
+        if made.is_dir() {
+            fs::rename(made, dir.join(name))?;
+        }
+    }
+    let divided = dir.join(journal);
+    if divided.is_dir() {
+        fs::rename(divided, free_name(dir))?;
+    }
+    if unfinished.is_dir() {
+        fs::remove_dir(unfinished)?;
+    }
+    File::open(dir)?.sync_all()
+}
+
+/// For the journal that was divided: never that of an earlier one.
+fn free_name(dir: &Path) -> PathBuf {
+    let numbered = (2..).map(|number| dir.join(format!("{DIVIDED}-{number}")));
+    let mut names = std::iter::once(dir.join(DIVIDED)).chain(numbered);
+    names.find(|path| !path.exists()).expect("there are names without end")
+}
+
+/// Whether there is more in a journal's folder than its lock.
+fn has_files(journal: &Path) -> io::Result<bool> {
+    match fs::read_dir(journal) {
+        Ok(files) => {
+            for file in files {
+                if file?.file_name() != "lock" {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn refused(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}

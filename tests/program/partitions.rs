@@ -1,0 +1,299 @@
+//! Several partitions in a process: each queue in its own, one set of limits, options and users, and all or none of them.
+
+use crate::support::http::{free_port, get};
+use crate::support::patience::until;
+use crate::support::program::{Folder, Program, Reply, Wire, seed};
+use delayd::hash_slot::{hash_slot, partition_of};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::net::SocketAddr;
+
+const FOUR: [&str; 2] = ["--cluster-partitions", "4"];
+
+/// A process with four partitions, and a connection to each once it is loaded.
+fn start(folder: &Folder, options: &[&str]) -> (Program, Vec<Wire>) {
+    let program = Program::start(&folder.0, &[&FOUR[..], options].concat());
+    let wires = connect(&program);
+    (program, wires)
+}
+
+fn connect(program: &Program) -> Vec<Wire> {
+    let places = places(&mut program.connect());
+    places.into_iter().map(|place| loaded(Wire::connect(place).unwrap())).collect()
+}
+
+fn loaded(mut wire: Wire) -> Wire {
+    until("it is loaded", || (wire.field("loading") == "0").then_some(()));
+    wire
+}
+
+/// Where each partition is, by CLUSTER SLOTS, in their order.
+fn places(wire: &mut Wire) -> Vec<SocketAddr> {
+    let slots = wire.ask("CLUSTER SLOTS");
+    let place = |shard: &Reply| {
+        let node = shard.array().unwrap()[2].array().unwrap();
+        format!("{}:{}", node[0].text(), node[1].number()).parse().unwrap()
+    };
+    slots.array().unwrap().iter().map(place).collect()
+}
+
+fn partition(queue: &str) -> usize {
+    partition_of(hash_slot(queue.as_bytes()), 4).into()
+}
+
+/// A queue of each partition.
+fn queues() -> [String; 4] {
+    [0, 1, 2, 3].map(|wanted| {
+        (0..).map(|n| format!("q{n}")).find(|queue| partition(queue) == wanted).unwrap()
+    })
+}
+
+#[test]
+fn each_queue_is_in_one_partition_and_stays_there_over_a_kill() {
+    let folder = Folder::new("partitions");
+    let (program, mut wires) = start(&folder, &[]);
+    let ports = places(&mut wires[2]);
+    assert_eq!((wires.len(), ports[0]), (4, program.address));
+    for n in 0..200 {
+        let queue = format!("q{n}");
+        let own = partition(&queue);
+        for (at, wire) in wires.iter_mut().enumerate() {
+            let reply = wire.ask(&format!("DELAY.ADD {queue} 1h x ID {n}"));
+            if at == own {
+                assert_eq!(reply.text(), n.to_string());
+            } else {
+                let moved = format!("{} {}", hash_slot(queue.as_bytes()), ports[own]);
+                assert!(reply == Reply::Error(format!("MOVED {moved}")), "{reply:?}");
+            }
+        }
+    }
+    let count =
+        |wires: &mut [Wire]| wires.iter_mut().map(|wire| wire.ask("DBSIZE").number()).sum::<i64>();
+    assert_eq!(count(&mut wires), 200);
+    assert!(wires.iter_mut().all(|wire| wire.ask("DBSIZE").number() > 20), "they share");
+    program.kill();
+    let (program, mut wires) = start(&folder, &[]);
+    assert_eq!(count(&mut wires), 200);
+    for n in 0..200 {
+        let queue = format!("q{n}");
+        assert_eq!(wires[partition(&queue)].ask(&format!("DELAY.LEN {queue}")).number(), 1);
+    }
+    program.stop();
+}
+
+#[test]
+fn two_queues_need_a_tag_even_in_one_partition() {
+    let folder = Folder::new("partitions");
+    let (_program, mut wires) = start(&folder, &["--appendonly", "no"]);
+    let names = (0..).map(|n| format!("q{n}")).filter(|queue| partition(queue) == 1);
+    let two: Vec<String> = names.take(2).collect();
+    let both = format!("DELAY.RESERVE 1 2 {} {}", two[0], two[1]);
+    assert!(wires[1].ask(&both).is_error("CROSSSLOT"));
+    let tag = &two[0];
+    assert!(!wires[1].ask(&format!("DELAY.RESERVE NOWAIT 2 {{{tag}}}a {{{tag}}}b")).is_failed());
+    assert!(wires[0].ask("MULTI").text() == "OK");
+    assert!(wires[0].ask(&format!("DELAY.LEN {tag}")).is_error("MOVED"));
+    assert!(wires[0].ask("EXEC").is_error("EXECABORT"));
+    assert!(wires[3].ask("SELECT 1").is_failed());
+}
+
+/// What the folder has is said before anything runs.
+#[test]
+fn a_folder_is_opened_with_as_many_partitions_as_it_has() {
+    let folder = Folder::new("partitions");
+    let refused = |options: &[&str]| {
+        let started = Program::try_start(Program::command(&folder.0, options));
+        started.map(|program| program.log()).expect_err("refused")
+    };
+    let (program, mut wires) = start(&folder, &[]);
+    let queues = queues();
+    wires.iter_mut().zip(&queues).for_each(|(wire, queue)| {
+        wire.ask(&format!("DELAY.ADD {queue} 1h x"));
+    });
+    program.stop();
+    for (count, has) in [
+        ("8", "has 4 partitions, but cluster-partitions is 8"),
+        ("1", "has 4 partitions, but cluster-partitions is 1"),
+    ] {
+        let log = refused(&["--cluster-partitions", count]);
+        assert!(log.contains(has), "{log}");
+    }
+    let at = |name: &str| folder.0.join(name);
+    std::fs::rename(at("01"), at("gone")).unwrap();
+    assert!(refused(&FOUR).contains("/01 has no journal any more"));
+    std::fs::rename(at("02"), at("01")).unwrap();
+    std::fs::rename(at("gone"), at("02")).unwrap();
+    let (status, log) = Program::start(&folder.0, &FOUR).ended();
+    assert!(!status.success() && log.contains("it is another partition's"), "{log}");
+    std::fs::rename(at("01"), at("gone")).unwrap();
+    std::fs::rename(at("02"), at("01")).unwrap();
+    std::fs::rename(at("gone"), at("02")).unwrap();
+    std::fs::rename(at("partitions"), at("kept")).unwrap();
+    assert!(refused(&FOUR).contains("partitions is missing"));
+    std::fs::rename(at("kept"), at("partitions")).unwrap();
+    let (program, mut wires) = start(&folder, &[]);
+    for (wire, queue) in wires.iter_mut().zip(&queues) {
+        assert_eq!(wire.ask(&format!("DELAY.LEN {queue}")).number(), 1);
+    }
+    program.stop();
+    let one = Folder::new("partitions");
+    Program::start(&one.0, &[]).stop();
+    let log = Program::try_start(Program::command(&one.0, &FOUR)).map(|it| it.log());
+    assert!(log.expect_err("refused").contains("has a journal of one partition"));
+}
+
+/// A port of another program: then no partition has begun anything.
+#[test]
+fn nothing_starts_without_all_ports() {
+    let folder = Folder::new("partitions");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let first = (port - 2).to_string();
+    let mut command = Program::command(&folder.0, &FOUR);
+    command.args(["--port", &first]);
+    let log = Program::try_start(command).map(|program| program.log()).expect_err("refused");
+    assert!(log.contains("cannot listen on 127.0.0.1:"), "{log}");
+    assert!(!folder.0.join("partitions").exists());
+    // What it had begun is no hindrance.
+    start(&folder, &[]).0.stop();
+}
+
+#[test]
+fn options_and_users_are_the_same_in_all() {
+    let folder = Folder::new("partitions");
+    let (program, mut wires) = start(&folder, &["--appendonly", "no"]);
+    let option = |wire: &mut Wire, name: &str| {
+        wire.ask(&format!("CONFIG GET {name}")).array().unwrap()[1].text().to_owned()
+    };
+    assert_eq!(wires[2].ask("CONFIG SET default-lease 5s max-body-size 2000").text(), "OK");
+    for wire in &mut wires {
+        until("the option is there", || (option(wire, "default-lease") == "5s").then_some(()));
+        assert_eq!(option(wire, "max-body-size"), "2000");
+    }
+    let body = "x".repeat(2_001);
+    let refused = wires[0].ask(&format!("DELAY.ADD {} 0 {body}", queues()[0]));
+    assert!(refused.is_failed(), "{refused:?}");
+
+    assert_eq!(wires[1].ask("ACL SETUSER ann on >secret ~* +@all").text(), "OK");
+    let mut anns: Vec<Wire> = places(&mut wires[0])
+        .into_iter()
+        .map(|place| {
+            let mut ann = Wire::connect(place).unwrap();
+            until("ann may log in", || (!ann.ask("AUTH ann secret").is_failed()).then_some(()));
+            ann
+        })
+        .collect();
+    assert_eq!(wires[3].ask("ACL SETUSER ann -delay.add").text(), "OK");
+    for (ann, queue) in anns.iter_mut().zip(queues()) {
+        let denied = |ann: &mut Wire| ann.ask(&format!("DELAY.ADD {queue} 0 x")).is_error("NOPERM");
+        until("ann's right is gone", || denied(ann).then_some(()));
+    }
+    assert_eq!(wires[0].ask("ACL DELUSER ann").number(), 1);
+    for ann in &mut anns {
+        until("ann's connection is closed", || ann.try_ask("PING").is_err().then_some(()));
+    }
+    assert_eq!(wires[0].ask("CONFIG SET requirepass hush").text(), "OK");
+    for place in places(&mut wires[0]) {
+        let asks = || Wire::connect(place).unwrap().ask("PING").is_error("NOAUTH");
+        until("a password is asked for", || asks().then_some(()));
+    }
+    program.stop();
+}
+
+/// Whichever partition's change comes first, all end alike.
+#[test]
+fn changes_at_two_partitions_at_a_time_end_the_same_everywhere() {
+    let folder = Folder::new("partitions");
+    let (_program, mut wires) = start(&folder, &["--appendonly", "no"]);
+    let mut chance = SmallRng::seed_from_u64(seed());
+    for _ in 0..60 {
+        for wire in &mut wires {
+            let (user, keys) = (chance.random_range(0..4), chance.random_range(0..9));
+            match chance.random_range(0..4) {
+                0 => wire.push_line(&format!("ACL DELUSER u{user}")),
+                1 => wire.push_line(&format!("CONFIG SET timeout {}", 1_000 + keys)),
+                _ => wire.push_line(&format!("ACL SETUSER u{user} on nopass ~{keys}* +ping")),
+            }
+            wire.flush().unwrap();
+        }
+        for wire in &mut wires {
+            wire.read().unwrap();
+        }
+    }
+    let mut state = |wire: &mut Wire| {
+        let users = wire.ask("ACL LIST");
+        format!("{users:?} {:?}", wire.ask("CONFIG GET timeout"))
+    };
+    until("all have the same", || {
+        let states: Vec<String> = wires.iter_mut().map(&mut state).collect();
+        states.iter().all(|other| *other == states[0]).then_some(())
+    });
+}
+
+/// `maxmemory` is that of the process: what one takes the others lack, for adding and not for taking.
+#[test]
+fn memory_and_connections_are_those_of_the_process() {
+    let folder = Folder::new("partitions");
+    let options = ["--appendonly", "no", "--maxmemory", "32mb", "--maxclients", "40"];
+    let (program, mut wires) = start(&folder, &options);
+    let queues = queues();
+    wires[0].ask(&format!("DELAY.ADD {} 0 small", queues[0]));
+    let body = "x".repeat(100_000);
+    let is_full =
+        |wire: &mut Wire| wire.ask(&format!("DELAY.ADD {} 1h {body}", queues[1])).is_error("OOM");
+    until("the memory is used up", || is_full(&mut wires[1]).then_some(()));
+    let add = format!("DELAY.ADD {} 0 x", queues[0]);
+    until("the others lack it", || wires[0].ask(&add).is_error("OOM").then_some(()));
+    let popped = wires[0].ask(&format!("DELAY.POP {} NOWAIT", queues[0]));
+    assert!(!popped.is_failed(), "{popped:?}");
+    wires[1].ask(&format!("DEL {}", queues[1]));
+    until("there is memory again", || (!wires[0].ask(&add).is_failed()).then_some(()));
+
+    // Beyond maxclients each partition keeps eight places for operators, which clients of this machine may be.
+    let places = places(&mut wires[0]);
+    let _more: Vec<Wire> = (0..120).map(|n| Wire::connect(places[n % 4]).unwrap()).collect();
+    let mut counts = || wires.iter_mut().map(|wire| wire.number("connected_clients")).sum::<u64>();
+    until("the connections beyond it are closed", || (40..=72).contains(&counts()).then_some(()));
+    program.stop();
+}
+
+#[test]
+fn a_process_is_stopped_at_any_partition() {
+    for stop in ["SHUTDOWN", "SHUTDOWN NOW"] {
+        let folder = Folder::new("partitions");
+        let (program, mut wires) = start(&folder, &[]);
+        for (wire, queue) in wires.iter_mut().zip(queues()) {
+            wire.ask(&format!("DELAY.ADD {queue} 1h x"));
+        }
+        assert!(wires[2].try_ask(stop).is_err(), "it has gone");
+        let (status, log) = program.ended();
+        assert!(status.success(), "{log}");
+        let (program, mut wires) = start(&folder, &[]);
+        let jobs: i64 = wires.iter_mut().map(|wire| wire.ask("DBSIZE").number()).sum();
+        assert_eq!(jobs, 4);
+        program.stop();
+    }
+}
+
+#[test]
+fn metrics_and_health_are_those_of_all() {
+    let folder = Folder::new("partitions");
+    let port = free_port();
+    let (program, mut wires) =
+        start(&folder, &["--appendonly", "no", "--metrics-port", &port.to_string()]);
+    for (wire, queue) in wires.iter_mut().zip(queues()) {
+        wire.ask(&format!("DELAY.ADD {queue} 1h x"));
+    }
+    let text = get(port, "/metrics").body;
+    for (partition, queue) in queues().iter().enumerate() {
+        let sample = format!(
+            "delayd_queue_jobs{{partition=\"{partition}\",db=\"0\",queue=\"{queue}\",state=\"delayed\"}} 1\n"
+        );
+        assert!(text.contains(&sample), "{sample} is not in\n{text}");
+    }
+    assert_eq!(text.matches("# TYPE delayd_queue_jobs gauge").count(), 1);
+    for path in ["/healthz", "/readyz", "/leaderz"] {
+        assert_eq!(get(port, path).status, 200, "{path}");
+    }
+    program.stop();
+}
