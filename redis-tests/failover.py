@@ -4,6 +4,7 @@ while leaders are killed, stopped, asked to hand over and made to stand still, a
 
     failover.py redis_py|node_redis|ioredis|redis_rs|redis_rb|phpredis|go_redis|jedis
     failover.py --cluster redis_py|redis_py_async|node_redis|ioredis|redis_rs|phpredis|valkey_glide
+    failover.py --spread  (one of these): four partitions on each node, which elect a leader each
 
 The programs in failover/ are given the Sentinels' addresses, those in cluster_mode/ the nodes'. They add jobs with ids, take
 and acknowledge them, and say `added 7`, `taken 7` and `done 7` when they were answered; they end when their input does. Those
@@ -141,7 +142,8 @@ def run(name):
         raise Skip("needs servers of its own, and only a running one is given")
     folder, clients = ("cluster_mode", CLUSTER_CLIENTS) if CLUSTER else ("failover", CLIENTS)
     options = ["--cluster-enabled", "yes"] if CLUSTER else []
-    with tempfile.TemporaryDirectory(prefix="delayd-test-") as home, Cluster(*options) as cluster:
+    partitions = {"partitions": 4, "at": PARTITION} if SPREAD else {}
+    with tempfile.TemporaryDirectory(prefix="delayd-test-") as home, Cluster(*options, **partitions) as cluster:
         program = Program(clients[name](os.path.join(HERE, folder, name), home), cluster)
         try:
             program.goes_on()
@@ -152,7 +154,7 @@ def run(name):
             needed = ["add", "lease", *(["multi"] if name != "redis_rs" else [])]
             for what in needed if CLUSTER else ():
                 equal((what, program.checked[what][0]), (what, "right"))
-            for how in (signal.SIGKILL, None, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL, None, signal.SIGKILL, None):
+            for how in ENDS:
                 leader = cluster.leader()
                 program.longest = program.idle = 0
                 if how == signal.SIGSTOP and CLUSTER and name in WAIT_FOR_THE_SILENT:
@@ -180,8 +182,14 @@ def run(name):
         equal(lost(cluster, program), set())
 
 
-CLUSTER = sys.argv[1] == "--cluster"
+SPREAD = sys.argv[1] == "--spread"
+CLUSTER = SPREAD or sys.argv[1] == "--cluster"
+# That of the queue q, whose slot is 11958, of four.
+PARTITION = 11958 // (16384 // 4)
+ENDS = [signal.SIGKILL, None, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL, None, signal.SIGKILL, None]
+if SPREAD:
+    ENDS = ENDS[:4]
 NAME = sys.argv[-1]
-with check(f"{NAME}: four leaders end, three hand over and one stands still, and nothing that was acknowledged is lost"):
+with check(f"{NAME}: {len(ENDS)} leaders are killed, stopped, asked to hand over or stand still, and nothing that was acknowledged is lost"):
     run(NAME)
 finish()

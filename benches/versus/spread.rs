@@ -7,11 +7,12 @@ use crate::many::{BODY, FAR_MS};
 use crate::median;
 use crate::report::{Asked, Report};
 use crate::rounds;
-use crate::support::{Server, now_us};
+use crate::support::{Server, binary, now_us, place};
 use crate::system::{Sync, System};
 use crate::wire::{Word, bulks, request};
 use delayd::hash_slot::{hash_slot, partition_of};
-use std::sync::atomic::AtomicBool;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 /// Clients and their requests in flight, and how many they add.
 const LOADS: [(&str, usize, usize, u64); 2] =
@@ -46,11 +47,16 @@ fn cost_us(
     sync: Sync,
     (connections, pipeline, count): (usize, usize, u64),
 ) -> f64 {
-    let given = partitions.to_string();
-    let server = Server::durable_with(
-        sync.word(),
-        &["--maxmemory", "0", "--cluster-enabled", "yes", "--cluster-partitions", &given],
-    );
+    // Below the ports that connections get: the one after it must be free, too.
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let port = 24_000 + std::process::id() as u16 % 4_000 + NEXT.fetch_add(2, Ordering::Relaxed);
+    let (_, dir) = place();
+    let mut command = Command::new(binary());
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir"]).arg(&dir);
+    command.args(["--loglevel", "warning", "--maxmemory", "0", "--appendfsync", sync.word()]);
+    command.args(["--cluster-enabled", "yes", "--cluster-partitions", &partitions.to_string()]);
+    let server = Server::spawn(command, port, dir);
+    server.client().call(&["PING"]);
     let (each, due_ms) = (count / u64::from(partitions), now_us() / 1_000 + FAR_MS);
     let before = server.cpu_seconds();
     std::thread::scope(|scope| {

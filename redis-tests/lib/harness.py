@@ -242,6 +242,19 @@ def free_port():
         return port
 
 
+def free_ports(count):
+    """The first of as many that follow each other."""
+    while True:
+        first = free_port()
+        try:
+            for port in range(first + 1, first + count):
+                with socket.socket() as taken:
+                    taken.bind(("127.0.0.1", port))
+            return first
+        except (OSError, OverflowError):
+            pass
+
+
 class Server:
     """A server of one's own on a free loopback port, its files in a directory that goes with it."""
 
@@ -312,11 +325,13 @@ class Server:
 class Cluster:
     """Three nodes on free loopback ports, which answer as Sentinels, too, their files in a directory that goes with them."""
 
-    def __init__(self, *flags, each=lambda node: []):
-        """`flags` are for all nodes, and `each` has more for one of them."""
+    def __init__(self, *flags, each=lambda node: [], partitions=1, at=0):
+        """`flags` are for all nodes, and `each` has more for one of them. With several `partitions` a node has as many ports
+        of each kind, and `at` is the one that is asked here."""
         self.home = tempfile.TemporaryDirectory(prefix="delayd-test-")
-        self.ports = [[free_port() for _ in ("clients", "peers", "sentinel")] for _ in range(3)]
+        self.ports = [[free_ports(partitions) for _ in ("clients", "peers", "sentinel")] for _ in range(3)]
         self.flags, self.each, self.processes = flags, each, [None] * 3
+        self.partitions, self.at = partitions, at
         for node in range(3):
             os.mkdir(os.path.join(self.home.name, f"n{node + 1}"))
             self.start(node)
@@ -336,7 +351,7 @@ class Cluster:
         self.home.cleanup()
 
     def port(self, node):
-        return self.ports[node][0]
+        return self.ports[node][0] + self.at
 
     def sentinels(self):
         return ",".join(f"127.0.0.1:{ports[2]}" for ports in self.ports)
@@ -347,8 +362,8 @@ class Cluster:
     def moved(self):
         """How often the nodes have sent a client on."""
         count = 0
-        for node in range(3):
-            with Raw("127.0.0.1", self.port(node), timeout=5) as raw:
+        for first in (self.ports[node][0] + partition for node in range(3) for partition in range(self.partitions)):
+            with Raw("127.0.0.1", first, timeout=5) as raw:
                 line = info(raw, "errorstats").get("errorstat_MOVED", "count=0")
                 count += int(line.split("=")[1])
         return count
@@ -359,7 +374,8 @@ class Cluster:
         nodes = ",".join(f"n{other + 1}=127.0.0.1:{ports[1]}" for other, ports in enumerate(self.ports))
         options = {
             "--port": port, "--bind": "127.0.0.1", "--dir": os.path.join(self.home.name, name), "--loglevel": "notice",
-            "--cluster-node": name, "--cluster-nodes": nodes, "--cluster-port": peers, "--sentinel-port": sentinel,
+            "--cluster-node": name, "--cluster-nodes": nodes, "--cluster-port": peers,
+            "--cluster-partitions": self.partitions, **({"--sentinel-port": sentinel} if self.partitions == 1 else {}),
         }
         command = [BINARY, *(str(word) for pair in options.items() for word in pair), *self.flags, *self.each(node)]
         with open(os.path.join(self.home.name, name + ".log"), "ab") as log:

@@ -4,13 +4,13 @@
 //!
 //! ```text
 //! journal   partitions   asked for     then
-//! -         -            1             made by the journal itself
+//! -         -            1             made by the journal itself, unless there are folders
 //! yes       -            1             as ever
 //! yes       -            16            refused
 //! -         16           16            opened; a folder that is missing is refused, on a node made anew
 //! yes       16           16            `delayd spread` was cut off at its end, which is done now
 //! any       16           another       refused
-//! -         -            16            made; folders that have jobs already are refused
+//! -         -            16            made, or all 16 were restored from backups; some of them are refused
 //! ```
 //!
 //! `delayd spread` makes the folders in `dir/spread.unfinished`. Until it has written `dir/partitions` the journal of one
@@ -42,8 +42,9 @@ pub fn prepare(config: &Config) -> io::Result<()> {
         return Ok(());
     }
     let (found, journal) = (count_in(dir)?, config.text(Name::AppendDirName));
+    let folders: Vec<PathBuf> = (0..count).map(|partition| dir.join(name_of(partition))).collect();
     match found {
-        None if count == 1 => return Ok(()),
+        None if count == 1 => return check_one(dir, journal),
         Some(found) if found != count => {
             return Err(refused(format!(
                 "the journal in {} has {found} partitions, but cluster-partitions is {count}: that cannot be changed",
@@ -58,25 +59,62 @@ pub fn prepare(config: &Config) -> io::Result<()> {
                 dir = dir.display()
             )));
         }
-        None => {}
+        None => check_restored(&folders, dir, journal)?,
     }
-    for folder in (0..count).map(|partition| dir.join(name_of(partition))) {
+    for folder in folders {
         let is_alone = config.text(Name::ClusterNode).is_empty();
-        if found.is_none() && has_files(&folder.join(journal))? {
-            let (folder, file) = (folder.display(), dir.join(FILE));
-            return Err(refused(format!(
-                "{folder} has a journal, but {} is missing, which says how many partitions there are",
-                file.display()
-            )));
-        }
-        if found.is_some() && is_alone && !folder.join(journal).is_dir() {
+        if found.is_some() && is_alone && !is_there(&folder.join(journal))? {
             return Err(refused(format!("{} has no journal any more", folder.display())));
         }
-        if !folder.is_dir() {
-            fs::create_dir(&folder)?;
+        if !is_there(&folder)? {
+            fs::create_dir(&folder).map_err(|error| of(&folder, &error))?;
         }
     }
     Ok(())
+}
+
+/// The folders of several partitions are not left beside a journal of one.
+fn check_one(dir: &Path, journal: &str) -> io::Result<()> {
+    let first = dir.join(name_of(0)).join(journal);
+    match !dir.join(journal).is_dir() && first.is_dir() {
+        true => Err(refused(format!(
+            "{} has a journal, as with several partitions, but cluster-partitions is 1",
+            first.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Without the file, the folders are new, or all of them were restored from backups. Which queues each may have is
+/// checked when it is loaded.
+fn check_restored(folders: &[PathBuf], dir: &Path, journal: &str) -> io::Result<()> {
+    let is_filled = |folder: &PathBuf| has_files(&folder.join(journal));
+    let filled = folders.iter().map(is_filled).collect::<io::Result<Vec<bool>>>()?;
+    let next = dir.join(name_of(folders.len() as u16));
+    let other = folders.iter().zip(&filled).find(|(_, is_filled)| !**is_filled);
+    match other.map(|(folder, _)| folder.clone()).or(next.is_dir().then_some(next)) {
+        Some(other) if filled.contains(&true) => Err(refused(format!(
+            "{dir} has journals of partitions, but not those of {count}: see {other}. {file} is missing, which says \
+             how many there are",
+            dir = dir.display(),
+            count = folders.len(),
+            other = other.display(),
+            file = dir.join(FILE).display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn is_there(folder: &Path) -> io::Result<bool> {
+    match fs::metadata(folder) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(of(folder, &error)),
+    }
+}
+
+fn of(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Notes that the folders of all partitions are there.
@@ -97,7 +135,7 @@ pub fn finish(config: &Config) -> io::Result<()> {
 /// The disk fails or is full.
 pub fn write_count(dir: &Path, count: u16) -> io::Result<()> {
     let fresh = dir.join(format!("{FILE}.new"));
-    let mut file = File::create(&fresh)?;
+    let mut file = File::create(&fresh).map_err(|error| of(&fresh, &error))?;
     writeln!(file, "delayd partitions {count}")?;
     file.sync_all()?;
     fs::rename(&fresh, dir.join(FILE))?;
@@ -113,9 +151,7 @@ pub fn count_in(dir: &Path) -> io::Result<Option<u16>> {
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => {
-            return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())));
-        }
+        Err(error) => return Err(of(&path, &error)),
     };
     let count = text.strip_prefix("delayd partitions ").and_then(|count| count.trim().parse().ok());
     count.map(Some).ok_or_else(|| refused(format!("{} is not delayd's", path.display())))

@@ -678,6 +678,12 @@ impl Engine {
         survey::oldest_ready(&self.store, from, count)
     }
 
+    /// That of the queues alone: where they are divided among engines, the sum of theirs is that of the whole. Cost: all
+    /// jobs.
+    pub fn queues_digest(&self) -> u64 {
+        self.store.queues_digest()
+    }
+
     /// The digest: see `store/digest.rs`. Cost: all jobs; for tests and for comparing machines.
     pub fn digest(&self) -> u64 {
         self.store.digest()

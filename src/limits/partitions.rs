@@ -10,8 +10,11 @@ pub const PARTITION_LOG_KEEP_BYTES_MIN: u64 = 16 << 20;
 pub const PARTITION_CLIENTS_BYTES_MIN: u64 = 16 << 20;
 /// Resident memory that another partition takes without jobs and clients, bytes: some 1.2 MiB were measured.
 pub const PARTITION_RESIDENT_BYTES: u64 = 2 << 20;
-/// Files that another partition has open without clients: sockets, journal, timers.
+/// Files that another partition has open without clients: sockets, journal, timers, other nodes. Twelve were counted
+/// without other nodes.
 pub const PARTITION_DESCRIPTORS: u64 = 32;
+/// A process with several partitions that has fewer places for clients does not start.
+pub const PARTITIONS_CLIENTS_MIN: u64 = 32;
 /// How long the other partitions may take to stop after one has failed, s.
 pub const PARTITIONS_STOP_S: u64 = 20;
 /// For how many E the node that should lead a partition must have been well before it is asked to: 9 s for E = 300 ms.

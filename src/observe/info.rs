@@ -160,7 +160,8 @@ fn clients(facts: &InfoFacts<'_>, text: &mut Text) {
 fn memory(facts: &InfoFacts<'_>, text: &mut Text) {
     let used = facts.all.engine_bytes + facts.all.clients_bytes;
     let peak = facts.all.memory_bytes_peak.max(used);
-    let fragmentation = facts.all.memory_bytes_resident as f64 / used.max(1) as f64;
+    let all = used + facts.all.beside_bytes;
+    let fragmentation = facts.all.memory_bytes_resident as f64 / all.max(1) as f64;
     text.lines(&[
         ("used_memory", &used),
         ("used_memory_human", &Human(used)),
@@ -197,6 +198,9 @@ fn memory(facts: &InfoFacts<'_>, text: &mut Text) {
         ("lazyfree_pending_objects", &0),
         ("lazyfreed_objects", &0),
     ]);
+    if facts.about.partition.1 > 1 {
+        text.line("used_memory_process", all);
+    }
 }
 
 fn cluster(facts: &InfoFacts<'_>, text: &mut Text) {

@@ -65,6 +65,9 @@ pub struct Snapshot {
     pub lease_bytes: u64,
     pub clients_bytes: u64,
     pub memory_bytes_max: u64,
+    /// What the other partitions of the process use of its memory, bytes, and how many connections they have.
+    pub beside_bytes: u64,
+    pub beside_clients: u64,
     pub clients_bytes_max: u64,
     pub memory_bytes_peak: u64,
     pub memory_bytes_resident: u64,

@@ -483,7 +483,7 @@ impl Limits {
                 bytes_max: log_bytes_max(config),
             },
             protected: config.flag(Name::ProtectedMode),
-            clustered: config.flag(Name::ClusterEnabled) || config.partitions() > 1,
+            clustered: config.flag(Name::ClusterEnabled),
             notify: Notify::of(config.text(Name::NotifyKeyspaceEvents)),
         }
     }

@@ -293,6 +293,8 @@ impl Server {
             };
             if let Some(greeting) = self.greeting {
                 greeting(&self);
+            } else if self.siblings.is_some() {
+                self.console_urls().iter().for_each(|url| tracing::info!("console on {url}"));
             }
             self.start(signals)?.run().await
         }))
@@ -361,10 +363,10 @@ impl Server {
             core.durability.join(clustered);
         }
         core.siblings = self.siblings;
-        core.tell_place();
         if let Some(home) = self.home {
             core.load(home)?;
         }
+        core.tell_place();
         if core.options.config.flag(Name::UntilStdinCloses) && core.options.config.partition == 0 {
             stop_with_stdin(Arc::clone(&notifier))?;
         }

@@ -3,11 +3,14 @@
 //!
 //! With one partition, as by default, that is the server itself on the calling thread.
 
-use super::observe::logs::LogLevel;
+use super::observe::{logs::LogLevel, machine};
 use super::siblings::Siblings;
 use super::{Allocator, Server, admin};
+use crate::config::options::Name;
 use crate::config::{Config, folders};
-use crate::limits::PARTITIONS_STOP_S;
+use crate::limits::{
+    DESCRIPTORS_RESERVED, PARTITION_DESCRIPTORS, PARTITIONS_CLIENTS_MIN, PARTITIONS_STOP_S,
+};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -23,8 +26,12 @@ impl Partitions {
     ///
     /// # Errors
     /// As of [`Server::bind`]; the folders are those of another number of partitions. Then nothing is open.
-    pub fn bind(config: Config) -> io::Result<Partitions> {
+    pub fn bind(mut config: Config) -> io::Result<Partitions> {
         config.check().map_err(io::Error::other)?;
+        if config.partitions() > 1 {
+            config.set("cluster-enabled", &["yes".to_owned()]).map_err(io::Error::other)?;
+        }
+        check_descriptors(&config)?;
         folders::prepare(&config)?;
         if config.partitions() == 1 {
             return Ok(Partitions(vec![Server::bind(config)?]));
@@ -72,9 +79,13 @@ impl Partitions {
             let partition = server.config.partition;
             thread::Builder::new().name(name).spawn(move || {
                 let _of = tracing::info_span!("partition", number = partition).entered();
-                let how = server.run();
+                let folder = server.config.folder();
+                let how = server.run().map_err(|error| {
+                    let text = format!("partition {partition}, {}: {error}", folder.display());
+                    io::Error::new(error.kind(), text)
+                });
                 if let Err(error) = &how {
-                    tracing::error!("the partition ends: {error}");
+                    tracing::error!("the process ends: {error}");
                 }
                 // Received as long as the process is there.
                 let _ = ends.send(how);
@@ -106,4 +117,19 @@ impl Partitions {
         }
         how
     }
+}
+
+/// Whether the partitions leave files for clients: without one, a journal could fail.
+fn check_descriptors(config: &Config) -> io::Result<()> {
+    let count = u64::from(config.partitions());
+    let own = (count - 1) * PARTITION_DESCRIPTORS;
+    let fitting = machine::make_room_for(config.number(Name::MaxClients) + own);
+    if count > 1 && fitting < own + PARTITIONS_CLIENTS_MIN {
+        return Err(io::Error::other(format!(
+            "cluster-partitions is {count}: the limit of open files (ulimit -n, LimitNOFILE) is too low; it must be {} \
+             at least",
+            own + PARTITIONS_CLIENTS_MIN + DESCRIPTORS_RESERVED
+        )));
+    }
+    Ok(())
 }

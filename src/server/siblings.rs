@@ -213,6 +213,11 @@ impl Siblings {
         self.process.partitions.iter().map(|shown| shown.clients.load(Relaxed)).sum()
     }
 
+    /// Connections of the other partitions.
+    pub fn other_clients(&self) -> u64 {
+        self.others().map(|shown| shown.clients.load(Relaxed)).sum()
+    }
+
     /// What the others use in all.
     pub fn others_use(&self) -> Used {
         self.others().map(|shown| &shown.used).fold(Used::default(), |sum, one| Used {

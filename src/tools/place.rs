@@ -1,5 +1,6 @@
 //! Where the journal is that a command line names.
 
+use crate::config::folders;
 use crate::journal::{JournalError, NEWEST, segment_number};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,12 @@ pub fn find(dir: &Path) -> Result<PathBuf, JournalError> {
             return Ok(dir.to_owned());
         }
     }
-    let text = format!("it has no {FOLDER}/ and no file of a journal");
+    let text = match folders::count_in(dir) {
+        Ok(Some(count)) => {
+            format!("it has {count} partitions: name one of them, such as {name}/00")
+        }
+        _ => format!("it has no {FOLDER}/ and no file of a journal"),
+    };
     let source = std::io::Error::new(std::io::ErrorKind::NotFound, text);
     Err(JournalError::io(&name, "find a journal")(source))
 }
@@ -42,6 +48,12 @@ pub fn is_of_journal(file: &str) -> bool {
 /// There is one, or it cannot be looked at.
 pub fn check_free(into: &Path) -> Result<(), JournalError> {
     let name = into.display().to_string();
+    if let Ok(Some(count)) = folders::count_in(into) {
+        let text =
+            format!("it has {count} partitions: name a folder for one of them, such as {name}/00");
+        let source = std::io::Error::new(ErrorKind::AlreadyExists, text);
+        return Err(JournalError::io(&name, "write a journal into")(source));
+    }
     let entries = match std::fs::read_dir(into) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -14,8 +14,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Jobs by state, and queues.
-type Counted = ([u64; 4], u64);
+/// How many queues there are, and their digest.
+type Counted = (u64, u64);
 
 pub fn run(asked: &Spread) -> Exit {
     match spread(asked) {
@@ -66,7 +66,7 @@ fn spread(asked: &Spread) -> Result<Exit, JournalError> {
         ));
     }
     let whole = content(&held);
-    say(&format!("{}, {} queues, into {count} partitions\n", jobs_text(whole.0), whole.1));
+    say(&format!("{}, {} queues, into {count} partitions\n", jobs_text(held.jobs()), whole.0));
     if !yes && !confirmed("divide the journal?") {
         say("nothing was changed\n");
         return Ok(Exit::Failed);
@@ -78,9 +78,7 @@ fn spread(asked: &Spread) -> Result<Exit, JournalError> {
         let _ = fs::remove_dir_all(dir.join(folders::UNFINISHED));
     })?;
     if parts != whole {
-        return wrong(format!(
-            "{parts:?} were read back instead of {whole:?}: nothing was changed"
-        ));
+        return wrong("what was read back is not what was written: nothing was changed".to_owned());
     }
     folders::write_count(dir, *count).map_err(JournalError::io(&name, "write into"))?;
     // From here on the partitions are what there is.
@@ -124,15 +122,14 @@ fn read_back(dir: &Path, count: u16) -> Result<Counted, JournalError> {
             dir.join(folders::UNFINISHED).join(folders::name_of(partition)).join(place::FOLDER);
         let disk = Disk::open_read_only(&folder)?;
         let held = read_backup(&disk, &folder.display().to_string(), &Loaded::default())?;
-        let (jobs, queues) = content(&held);
-        sum.0.iter_mut().zip(jobs).for_each(|(sum, jobs)| *sum += jobs);
-        sum.1 += queues;
+        let (queues, digest) = content(&held);
+        sum = (sum.0 + queues, sum.1.wrapping_add(digest));
     }
     Ok(sum)
 }
 
 fn content(held: &HeldFolder) -> Counted {
-    (held.jobs(), held.queues())
+    (held.queues(), held.queues_digest())
 }
 
 fn jobs_text(jobs: [u64; 4]) -> String {

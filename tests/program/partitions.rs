@@ -7,6 +7,7 @@ use delayd::hash_slot::{hash_slot, partition_of};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::net::SocketAddr;
+use std::process::Command;
 
 const FOUR: [&str; 2] = ["--cluster-partitions", "4"];
 
@@ -129,8 +130,8 @@ fn a_folder_is_opened_with_as_many_partitions_as_it_has() {
     std::fs::rename(at("02"), at("01")).unwrap();
     std::fs::rename(at("gone"), at("02")).unwrap();
     std::fs::rename(at("partitions"), at("kept")).unwrap();
-    assert!(refused(&FOUR).contains("partitions is missing"));
-    std::fs::rename(at("kept"), at("partitions")).unwrap();
+    assert!(refused(&["--cluster-partitions", "2"]).contains("but not those of 2: see "));
+    assert!(refused(&[]).contains("/00/journal has a journal, as with several partitions"));
     let (program, mut wires) = start(&folder, &[]);
     for (wire, queue) in wires.iter_mut().zip(&queues) {
         assert_eq!(wire.ask(&format!("DELAY.LEN {queue}")).number(), 1);
@@ -139,7 +140,7 @@ fn a_folder_is_opened_with_as_many_partitions_as_it_has() {
     let one = Folder::new("partitions");
     Program::start(&one.0, &[]).stop();
     let log = Program::try_start(Program::command(&one.0, &FOUR)).map(|it| it.log());
-    assert!(log.expect_err("refused").contains("has a journal of one partition"));
+    assert!(log.expect_err("refused").contains("has the journal of one partition"));
 }
 
 /// A port of another program: then no partition has begun anything.
@@ -257,6 +258,134 @@ fn memory_and_connections_are_those_of_the_process() {
     program.stop();
 }
 
+/// What jobs need once they are leased is kept back in all partitions together.
+#[test]
+fn leases_of_all_partitions_fit_into_the_memory() {
+    let folder = Folder::new("partitions");
+    let (program, mut wires) = start(&folder, &["--appendonly", "no", "--maxmemory", "24mb"]);
+    let queues = queues();
+    let mut counts = [0_usize; 4];
+    let mut is_full = [false; 4];
+    while is_full.contains(&false) {
+        for (at, wire) in wires.iter_mut().enumerate() {
+            (0..500).for_each(|_| wire.push_line(&format!("DELAY.ADD {} 0 \"\"", queues[at])));
+            wire.flush().unwrap();
+        }
+        for (at, wire) in wires.iter_mut().enumerate() {
+            let replies = (0..500).map(|_| wire.read().unwrap());
+            let refused: Vec<Reply> = replies.filter(Reply::is_failed).collect();
+            is_full[at] = !refused.is_empty();
+            counts[at] += 500 - refused.len();
+            if let Some(refused) = refused.first() {
+                assert!(refused.text().contains("of 25165824 "), "{refused:?}");
+            }
+        }
+    }
+    for ((wire, queue), count) in wires.iter_mut().zip(&queues).zip(counts) {
+        let lease = format!("DELAY.LEASE {queue} NOWAIT COUNT 1000");
+        let taken = || wire.ask(&lease).array().map_or(0, <[Reply]>::len);
+        assert_eq!(std::iter::repeat_with(taken).take_while(|n| *n > 0).sum::<usize>(), count);
+    }
+    let used = wires[0].number("used_memory_process");
+    assert!(used < 24 * 18 / 16 << 20, "{used} bytes");
+    program.stop();
+}
+
+/// A name beside the file is the same in all partitions.
+#[test]
+fn users_and_options_are_written_whole_from_all_partitions_at_a_time() {
+    let folder = Folder::new("partitions");
+    let (users, options) = (folder.0.join("users.acl"), folder.0.join("delayd.conf"));
+    let lines: String = (0..50).map(|n| format!("user u{n} on nopass ~* +@all\n")).collect();
+    std::fs::write(&users, format!("user default on >secret ~* +@all\n{lines}")).unwrap();
+    std::fs::write(&options, "# kept\ncluster-partitions 4\naclfile users.acl\nappendonly no\n")
+        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_delayd"));
+    command.arg(&options).args(["--port", "0", "--bind", "127.0.0.1", "--dir", folder.text()]);
+    let program = Program::start_as(command);
+    let mut first = Wire::connect(program.address).unwrap();
+    first.ask("AUTH secret");
+    let mut wires: Vec<Wire> =
+        places(&mut first).into_iter().map(|place| Wire::connect(place).unwrap()).collect();
+    wires.iter_mut().for_each(|wire| assert_eq!(wire.ask("AUTH secret").text(), "OK"));
+    for line in ["ACL SAVE", "CONFIG REWRITE", "ACL LOAD"] {
+        for _ in 0..40 {
+            for wire in &mut wires {
+                wire.push_line(if line == "ACL LOAD" { "ACL SAVE" } else { line });
+                wire.push_line(line);
+                wire.flush().unwrap();
+            }
+            for wire in &mut wires {
+                assert_eq!(
+                    (wire.read().unwrap().text(), wire.read().unwrap().text()),
+                    ("OK", "OK")
+                );
+            }
+        }
+    }
+    let written = std::fs::read_to_string(&users).unwrap();
+    assert_eq!(written.lines().count(), 51, "{written}");
+    let written = std::fs::read_to_string(&options).unwrap();
+    assert!(written.starts_with("# kept\ncluster-partitions 4\n"), "{written}");
+    program.stop();
+}
+
+/// With fewer open files a journal could fail for want of one.
+#[test]
+fn a_limit_of_open_files_that_is_too_low_is_said_at_the_start() {
+    let folder = Folder::new("partitions");
+    let mut command = Command::new("sh");
+    let line = format!(
+        "ulimit -n 300; exec {} --port 0 --bind 127.0.0.1 --dir {} --cluster-partitions 16",
+        env!("CARGO_BIN_EXE_delayd"),
+        folder.text()
+    );
+    command.args(["-c", &line]);
+    let log = Program::try_start(command).map(|program| program.log()).expect_err("refused");
+    assert!(log.contains("the limit of open files (ulimit -n, LimitNOFILE) is too low"), "{log}");
+}
+
+/// A backup of each is a whole one.
+#[test]
+fn partitions_that_are_restored_one_by_one_are_served_together() {
+    let folder = Folder::new("partitions");
+    let (program, mut wires) = start(&folder, &[]);
+    let queues = queues();
+    let tool = |words: &[&str]| {
+        let done = Command::new(env!("CARGO_BIN_EXE_delayd")).args(words).output().unwrap();
+        let text = String::from_utf8_lossy(&done.stderr).into_owned();
+        (done.status.success(), text)
+    };
+    let at = |name: String| folder.0.join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(at("new".to_owned())).unwrap();
+    let places = places(&mut wires[0]);
+    for (n, queue) in queues.iter().enumerate() {
+        wires[n].ask(&format!("DELAY.ADD {queue} 1h x"));
+        let (copy, into) = (at(format!("copy{n}")), at(format!("new/{n:02}")));
+        assert_eq!(tool(&["backup", &places[n].to_string(), &copy]), (true, String::new()));
+        if n == 3 {
+            let three = Folder(at("new".to_owned()).into());
+            let command = Program::command(&three.0, &FOUR);
+            let log =
+                Program::try_start(command).map(|program| program.log()).expect_err("refused");
+            assert!(log.contains("but not those of 4: see "), "{log}");
+            std::mem::forget(three);
+            let (done, text) = tool(&["restore", &copy, folder.text()]);
+            assert!(!done && text.contains("it has 4 partitions: name a folder"), "{text}");
+            let (done, text) = tool(&["check", folder.text()]);
+            assert!(!done && text.contains("it has 4 partitions: name one"), "{text}");
+        }
+        assert_eq!(tool(&["restore", &copy, &into]), (true, String::new()));
+    }
+    program.stop();
+    let new = Folder(at("new".to_owned()).into());
+    let (program, mut wires) = start(&new, &[]);
+    for (wire, queue) in wires.iter_mut().zip(&queues) {
+        assert_eq!(wire.ask(&format!("DELAY.LEN {queue}")).number(), 1);
+    }
+    program.stop();
+}
+
 #[test]
 fn a_process_is_stopped_at_any_partition() {
     for stop in ["SHUTDOWN", "SHUTDOWN NOW"] {
@@ -292,6 +421,7 @@ fn metrics_and_health_are_those_of_all() {
         assert!(text.contains(&sample), "{sample} is not in\n{text}");
     }
     assert_eq!(text.matches("# TYPE delayd_queue_jobs gauge").count(), 1);
+    assert_eq!(text.matches("\ndelayd_memory_resident_bytes ").count(), 1, "of the process");
     for path in ["/healthz", "/readyz", "/leaderz"] {
         assert_eq!(get(port, path).status, 200, "{path}");
     }

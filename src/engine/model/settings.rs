@@ -20,6 +20,8 @@ pub struct Settings {
     pub lease_ms_max: u64,
     /// `maxmemory`, bytes; 0 for no limit.
     pub memory_bytes_max: u64,
+    /// What other partitions of the process use of `maxmemory`, bytes; it is not part of the limit above.
+    pub memory_bytes_beside: u64,
     /// Bytes that the process has resident over what `maxmemory` allows, whatever they are: while there are
     /// any, nothing is added.
     pub memory_bytes_over: u64,
@@ -41,6 +43,7 @@ impl Default for Settings {
             lease_ms_default: limits::LEASE_MS_DEFAULT,
             lease_ms_max: limits::LEASE_MS_MAX_DEFAULT,
             memory_bytes_max: 0,
+            memory_bytes_beside: 0,
             memory_bytes_over: 0,
             stats_retention_ms: limits::STATS_RETENTION_MS_DEFAULT,
             history_queues_max: 0,

@@ -137,25 +137,28 @@ impl Live {
         fits: impl FnOnce() -> bool,
     ) -> Result<(), Error> {
         let max = self.settings.memory_bytes_max;
+        // As a user sees it: of the process.
+        let beside = self.settings.memory_bytes_beside;
+        let full = |used| Error::OutOfMemory { used: used + beside, max: max + beside };
         let used = store.bytes() - spared + bytes;
         if used > max {
-            return Err(Error::OutOfMemory { used, max });
+            return Err(full(used));
         }
         let left = max + max / limits::LEASE_SHARE - used;
         let leases = store.lease_bytes_to_come(left, jobs);
         if leases > left {
+            let (used, max) = (used + beside, max + beside);
             return Err(Error::OutOfMemoryForLeases { used, leases, max });
         }
         // Whatever room there is in what is held: pages that hold nothing may not be resident.
         if self.settings.memory_bytes_over > 0 {
             store.press();
-            let used = max.saturating_add(self.settings.memory_bytes_over);
-            return Err(Error::OutOfMemory { used, max });
+            return Err(full(max.saturating_add(self.settings.memory_bytes_over)));
         }
         let held = self.held_bytes(store) - spared + bytes;
         if held > max + limits::HELD_BYTES_BEYOND && !fits() {
             store.press();
-            return Err(Error::OutOfMemory { used: held, max });
+            return Err(full(held));
         }
         Ok(())
     }

@@ -56,6 +56,11 @@ impl HeldFolder {
         self.engine.digest()
     }
 
+    /// That of the queues alone: the sum of the partitions' is that of the whole.
+    pub fn queues_digest(&self) -> u64 {
+        self.engine.queues_digest()
+    }
+
     /// The state is restored at `wall`: no token from before is taken any more. They go on a day above the clock, as the
     /// machines that handed out those since may have been ahead of this one.
     pub fn void_tokens(&mut self, wall: Micros) {

@@ -251,7 +251,7 @@ pub static FAMILIES: [Family; 121] = [
     counter(MetricGroup::Cluster, "delayd_raft_reloads_total", "", "How often this node reloaded its jobs because a decision of its own was never committed.", |s, page| node(s, page, |view| Count(view.reloads))),
 
     gauge(MetricGroup::Clients, "delayd_clients", "", "Connections.", |s, page| page.value(Count(s.clients))),
-    gauge(MetricGroup::Clients, "delayd_clients_max", "", "Maximum number of connections (maxclients).", |s, page| page.value(Count(s.clients_max))),
+    gauge(MetricGroup::Clients, "delayd_clients_max", "", "Maximum number of connections (maxclients); of a partition, what the others leave of it.", |s, page| page.value(Count(s.clients_max.saturating_sub(s.beside_clients)))),
     gauge(MetricGroup::Clients, "delayd_clients_blocked", "on", "Waiting clients: for a job, or for the journal (WAITAOF, SAVE).",
         |s, page| { page.of("on", "job", Count(s.waiters)); page.of("on", "journal", Count(s.journal_waiters)); }),
     counter(MetricGroup::Clients, "delayd_connections_total", "", "Connections accepted. CONFIG RESETSTAT resets this and the following counters to 0.", |s, page| page.value(Count(s.counters.connections))),
@@ -281,7 +281,7 @@ pub static FAMILIES: [Family; 121] = [
         |s, page| s.zones.year.into_iter().for_each(|year| page.value(Count(year.into())))),
     gauge(MetricGroup::Server, "delayd_memory_jobs_bytes", "", "Memory held for jobs and queues.", |s, page| page.value(Count(s.engine_bytes))),
     gauge(MetricGroup::Server, "delayd_memory_leases_bytes", "", "Extra memory that jobs need once all of them have been delivered. Adding reserves it, except for 1/16 of maxmemory.", |s, page| page.value(Count(s.lease_bytes))),
-    gauge(MetricGroup::Server, "delayd_memory_jobs_max_bytes", "", "Limit of memory for jobs (maxmemory); 0 without a limit. Beyond it commands that add answer OOM.", |s, page| page.value(Count(s.memory_bytes_max))),
+    gauge(MetricGroup::Server, "delayd_memory_jobs_max_bytes", "", "Limit of memory for jobs (maxmemory), of a partition what the others leave of it; 0 without a limit. Beyond it commands that add answer OOM.", |s, page| page.value(Count(s.memory_bytes_left()))),
     gauge(MetricGroup::Server, "delayd_memory_clients_bytes", "", "Memory held for requests, replies and waiting clients.", |s, page| page.value(Count(s.clients_bytes))),
     gauge(MetricGroup::Server, "delayd_memory_clients_max_bytes", "", "Limit of memory for clients (max-clients-memory).", |s, page| page.value(Count(s.clients_bytes_max))),
     gauge(MetricGroup::Server, "delayd_memory_peak_bytes", "", "Peak memory held for jobs and clients.", |s, page| page.value(Count(s.memory_bytes_peak))),

@@ -51,6 +51,12 @@ impl Deref for Scrape {
 }
 
 impl Scrape {
+    /// What the other partitions leave of `maxmemory`; 0 without a limit.
+    fn memory_bytes_left(&self) -> u64 {
+        let least = self.memory_bytes_max.min(1);
+        self.memory_bytes_max.saturating_sub(self.beside_bytes).max(least)
+    }
+
     /// The earliest due time of all ready jobs.
     fn oldest_ready_age_ms(&self) -> Option<u64> {
         let rows = self.rows.iter().filter_map(|row| row.stats.oldest_ready_age_ms);

@@ -55,6 +55,9 @@ pub(super) struct Part<'a> {
 /// The labels of the queues without lines of their own. No queue's name is empty.
 const REST: &str = r#"db="",queue="""#;
 
+/// They are of the process: all of its partitions say the same.
+const OF_PROCESS: [&str; 2] = ["delayd_memory_resident_bytes", "delayd_cpu_seconds_total"];
+
 impl<'a> Part<'a> {
     /// `number`: of the partition, in a process with several.
     pub(super) fn new(scrape: &'a Scrape, number: Option<usize>) -> Part<'a> {
@@ -101,6 +104,10 @@ impl Page {
             .expect("a String takes all");
         let samples = self.text.len();
         self.name = name;
+        if OF_PROCESS.contains(&name) {
+            (family.write)(parts[0].scrape, self);
+            return;
+        }
         for part in parts.iter_mut().filter(|part| part.has(family)) {
             std::mem::swap(&mut self.rows, &mut part.rows);
             std::mem::swap(&mut self.partition, &mut part.label);

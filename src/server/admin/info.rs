@@ -7,6 +7,7 @@ use crate::observe::snapshot::{Snapshot, ZonesFrom};
 use crate::server::core::Core;
 use crate::server::observe::machine;
 use crate::server::observe::zones;
+use crate::server::siblings::Siblings;
 use std::path::PathBuf;
 
 pub fn info(core: &Core, clients: usize, sections: &[&[u8]]) -> String {
@@ -76,7 +77,9 @@ pub fn snapshot(core: &Core, clients: usize) -> Snapshot {
         lease_bytes: engine.lease_bytes_to_come(),
         clients_bytes: common.bytes as u64,
         memory_bytes_max: options.config.number(Name::MaxMemory),
-        clients_bytes_max: options.config.number(Name::MaxClientsMemory),
+        beside_bytes: core.others.engine_bytes + core.others.clients_bytes,
+        beside_clients: core.siblings.as_ref().map_or(0, Siblings::other_clients),
+        clients_bytes_max: options.limits.clients_bytes_max as u64,
         memory_bytes_peak: watch.memory_bytes_peak,
         memory_bytes_resident: machine::resident_bytes(),
         processor_s: machine::processor_s(),

@@ -52,7 +52,8 @@ impl Home {
 pub fn log_options(config: &Config, disk: &Disk) -> LogOptions {
     let asked = segment_bytes_asked(config);
     let space = disk.space().ok().flatten();
-    let segment_bytes = space.map_or(asked, |space| segment_bytes(asked, space.total));
+    let own_part = |total: u64| total / u64::from(config.partitions());
+    let segment_bytes = space.map_or(asked, |space| segment_bytes(asked, own_part(space.total)));
     if segment_bytes < asked {
         let folder = disk.path().display();
         tracing::warn!(

@@ -129,7 +129,9 @@ impl Turns {
         }
         let mut operators = std::mem::take(&mut self.operators);
         operators.retain(|at| self.operator(*at).is_some());
-        if operators.len() >= OPERATORS_MAX {
+        // Of the process, and each partition has one.
+        let most = OPERATORS_MAX.div_ceil(self.core.options.config.partitions().into());
+        if operators.len() >= most {
             let unproven = operators.iter().position(|at| {
                 self.operator(*at).is_some_and(|found| !found.session.is_proven_operator())
             });
@@ -142,7 +144,7 @@ impl Turns {
                 self.close(slot);
             }
         }
-        let has_place = operators.len() < OPERATORS_MAX;
+        let has_place = operators.len() < most;
         if has_place {
             client.session.take_spare_seat();
             operators.push((slot, client.id));

@@ -53,7 +53,7 @@ impl Core {
         siblings.count_clients(clients);
         let Counters { input_bytes, output_bytes, .. } = self.watch.counters;
         siblings.uses(Used {
-            engine_bytes: self.engine.held_bytes(),
+            engine_bytes: self.engine.held_bytes() + self.engine.lease_bytes_to_come(),
             clients_bytes: self.common.bytes as u64,
             moved_bytes: input_bytes + output_bytes,
         });
@@ -65,8 +65,9 @@ impl Core {
     pub(in crate::server) fn share_memory(&mut self) {
         let max = self.options.config.number(Name::MaxMemory);
         if self.siblings.is_some() && max > 0 {
-            let left = max.saturating_sub(self.others.engine_bytes);
-            self.engine.settings_mut().memory_bytes_max = left.max(1);
+            let left = max.saturating_sub(self.others.engine_bytes).max(1);
+            let settings = self.engine.settings_mut();
+            (settings.memory_bytes_max, settings.memory_bytes_beside) = (left, max - left);
         }
     }
 

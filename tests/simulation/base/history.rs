@@ -4,6 +4,7 @@ use delayd::engine::model::fact::Fact;
 use delayd::engine::model::meta::OwnMeta;
 use delayd::engine::model::request::{Add, JobState, QueueName, Request, Taken, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
+use delayd::hash_slot::{hash_slot, partition_of};
 use delayd::ids::{ClientId, Db};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -235,7 +236,25 @@ impl History {
             self.check_peeks(&mut loaded, moment.now, peeked);
         }
         self.check_second_writing(&mut loaded, images.len());
+        self.check_parts(&mut loaded);
         loaded
+    }
+
+    /// Partitions have all of its queues between them, and each of them its own alone.
+    fn check_parts(&self, loaded: &mut Engine) {
+        let count = [2, 4, 16][self.seed as usize % 3];
+        let mut sum = 0_u64;
+        for partition in 0..count {
+            loaded.begin_part(partition, count);
+            while !loaded.base_slice(1_000, 100_000) {}
+            let mut loader = Loader::new(loaded.settings().clone());
+            loader.images(&std::mem::take(loaded.base_output())).expect("own images");
+            let part = Engine::loaded(loader).expect("own images");
+            let is_its = |name| partition_of(hash_slot(name), count) == partition;
+            assert!(part.queue_names().all(is_its), "a queue of another partition");
+            sum = sum.wrapping_add(part.queues_digest());
+        }
+        assert_eq!(sum, loaded.queues_digest(), "what {count} partitions have");
     }
 
     /// A base file of what was loaded is the same state again, and nothing is left of writing it.

@@ -31,6 +31,7 @@ pub fn other_settings(settings: &Settings) -> Settings {
         lease_ms_default: 3,
         lease_ms_max: 4,
         memory_bytes_max: 1,
+        memory_bytes_beside: 1,
         memory_bytes_over: 1,
         stats_retention_ms: 1,
         history_queues_max: settings.history_queues_max,
