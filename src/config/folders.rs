@@ -162,6 +162,27 @@ pub fn name_of(partition: u16) -> String {
     format!("{partition:02}")
 }
 
+/// Whether `dir` can be divided: nothing is where the folders of partitions go, and it is none of them itself.
+///
+/// # Errors
+/// What is in the way.
+pub fn check_free(dir: &Path, count: u16) -> io::Result<()> {
+    let taken = (0..count).map(|partition| dir.join(name_of(partition))).find(|path| path.exists());
+    if let Some(taken) = taken {
+        return Err(refused(format!(
+            "{} is in the way of a partition: move it away",
+            taken.display()
+        )));
+    }
+    let whole = dir.canonicalize().map_err(|error| of(dir, &error))?;
+    let parent = whole.parent().map_or(Ok(None), count_in)?;
+    let is_part = |count: u16| (0..count).any(|part| whole.ends_with(name_of(part)));
+    match parent.filter(|count| is_part(*count)) {
+        Some(count) => Err(refused(format!("it is one of {count} partitions already"))),
+        None => Ok(()),
+    }
+}
+
 /// Puts the folders that `delayd spread` has made in place, and the journal that it has divided out of it. Whatever of
 /// that is done already stays so.
 ///
@@ -172,12 +193,16 @@ pub fn complete(dir: &Path, count: u16, journal: &str) -> io::Result<()> {
     for name in (0..count).map(name_of) {
         let made = unfinished.join(&name);
         if made.is_dir() {
-            fs::rename(made, dir.join(name))?;
+            let place = dir.join(name);
+            fs::rename(made, &place).map_err(|error| of(&place, &error))?;
         }
     }
     let divided = dir.join(journal);
     if divided.is_dir() {
-        fs::rename(divided, free_name(dir))?;
+        let kept = free_name(dir);
+        fs::rename(&divided, &kept).map_err(|error| of(&divided, &error))?;
+        let (divided, kept) = (divided.display(), kept.display());
+        tracing::warn!("{divided} was divided into partitions, and is kept as {kept}");
     }
     if unfinished.is_dir() {
         fs::remove_dir(unfinished)?;

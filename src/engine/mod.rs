@@ -635,6 +635,11 @@ impl Engine {
         (0..crate::ids::DATABASES).map(|db| self.store.name_count(Db(db))).sum()
     }
 
+    /// The same, by database.
+    pub fn name_counts(&self) -> [u64; 16] {
+        std::array::from_fn(|db| self.store.name_count(Db(db as u8)) as u64)
+    }
+
     /// Jobs by state (delayed, ready, leased, dead), all queues.
     pub fn job_counts(&self) -> [u64; 4] {
         self.store.counts()

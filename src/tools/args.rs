@@ -222,9 +222,11 @@ hash slot, with its jobs, schedules and settings. Not while a server runs. Lease
 and their tokens stay valid. Needs as much memory as the server, and space for
 another base. The result is read back and counted before it counts.
 
-DIR is the data directory (option dir). Its journal is kept as journal.one; a
-start with one partition would need it back, without what was done since. If the
-command is interrupted, DIR has either still its journal, or the partitions.
+DIR is the data directory (option dir). Run it as the server's user, who has to
+own the folders. The journal is kept as journal.one. To go back, without what was
+done since, remove partitions and the folders 00, 01 ... and rename it to
+journal. If the command is interrupted, DIR has either still its
+journal, or the partitions.
 
   --into COUNT  2, 4, 8, 16, 32 or 64
   --yes         does not ask
@@ -441,6 +443,7 @@ fn spread(args: &[String]) -> Result<ToolInvocation, String> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
+            "--into" if count.is_some() => return Err("--into is given twice".to_owned()),
             "--into" => count = Some(args.next().ok_or("--into needs a number")?),
             "--yes" => yes = true,
             _ => take_dir(&mut dir, arg)?,

@@ -50,16 +50,18 @@ fn spread(asked: &Spread) -> Result<Exit, JournalError> {
     if !journal.is_dir() {
         return wrong(format!("it has no {}; DIR is the option dir of the server", place::FOLDER));
     }
+    folders::check_free(dir, *count).map_err(JournalError::io(&name, "divide"))?;
     let disk = Arc::new(Disk::open(&journal)?);
     let lock = disk.lock()?;
     let OfNode { mut held, identity, .. } = read_node(&disk)?;
     if identity.node != 0 {
         return wrong(
-            "it has the journal of a node of a cluster: delayd cluster dissolve makes a standalone server's of it"
+            "it has the journal of a node of a cluster: delayd cluster dissolve DIR INTO makes a folder for a standalone \
+             server of it, which can be divided"
                 .to_owned(),
         );
     }
-    if let Some((db, queues)) = (1..).zip(&held.queues_by_database()[1..]).find(|(_, n)| **n > 0) {
+    if let Some((db, queues)) = (1..).zip(&held.names_by_database()[1..]).find(|(_, n)| **n > 0) {
         return wrong(format!(
             "there are {queues} queues in database {db}, and with several partitions only database 0 is served: move \
              or remove them first"

@@ -287,7 +287,7 @@ fn leases_of_all_partitions_fit_into_the_memory() {
         assert_eq!(std::iter::repeat_with(taken).take_while(|n| *n > 0).sum::<usize>(), count);
     }
     let used = wires[0].number("used_memory_process");
-    assert!(used < 24 * 18 / 16 << 20, "{used} bytes");
+    assert!(used < (24 * 18 / 16) << 20, "{used} bytes");
     program.stop();
 }
 

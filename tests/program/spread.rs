@@ -103,6 +103,28 @@ fn the_partitions_have_what_the_journal_had() {
     let (done, text) = spread(&folder.0);
     assert!(!done && text.contains("it has 4 partitions already"), "{text}");
     serves(&folder, &lease);
+    // Minutes of a queue are shown, wherever those of all queues are.
+    let program = Program::start(&folder.0, &["--cluster-partitions", "4"]);
+    let mut place = program.address;
+    for partition in 0..COUNT {
+        let mut wire = Wire::connect(place).unwrap();
+        let port = |wire: &mut Wire| {
+            wire.ask("CLUSTER SLOTS").array().unwrap()[usize::from(partition)].array().unwrap()[2]
+                .array()
+                .unwrap()[1]
+                .number()
+        };
+        place.set_port(port(&mut wire) as u16);
+        let mut wire = Wire::connect(place).unwrap();
+        crate::support::patience::until("it is loaded", || {
+            (wire.field("loading") == "0").then_some(())
+        });
+        for queue in wire.ask("KEYS *").array().unwrap() {
+            let rows = wire.ask(&format!("DELAY.HISTORY {} LAST 1d", queue.text()));
+            assert!(!rows.array().unwrap().is_empty(), "{queue:?} of {partition}");
+        }
+    }
+    program.stop();
     // The journal of before is still one.
     rename(folder.0.join("journal.one"), folder.0.join("kept")).unwrap();
     assert!(tool(&["check", folder.0.join("kept").to_str().unwrap()]).status.success());
@@ -163,6 +185,22 @@ fn what_cannot_be_divided_is_left_alone() {
     refused(&folder, "is in use by another server");
     program.stop();
     refused(&folder, "there are 1 queues in database 3");
+    let window = Folder::new("spread-not");
+    let program = Program::start(&window.0, &[]);
+    let mut wire = program.connect();
+    for line in ["SELECT 5", "DELAY.ADD q 0 b ID x UNIQUE 5h", "DELAY.POP q NOWAIT"] {
+        wire.ask(line);
+    }
+    program.stop();
+    refused(&window, "there are 1 queues in database 5");
+    let taken = Folder::new("spread-not");
+    Program::start(&taken.0, &[]).stop();
+    std::fs::create_dir(taken.0.join("02")).unwrap();
+    refused(&taken, "/02 is in the way of a partition");
+    std::fs::remove_dir(taken.0.join("02")).unwrap();
+    assert!(spread(&taken.0).0);
+    let (done, text) = spread(&taken.0.join("01"));
+    assert!(!done && text.contains("it is one of 4 partitions already"), "{text}");
     let empty = Folder::new("spread-not");
     let (done, text) = spread(&empty.0);
     assert!(!done && text.contains("it has no journal"), "{text}");

@@ -41,9 +41,9 @@ impl HeldFolder {
         self.engine.job_counts()
     }
 
-    /// Queues that exist, by database.
-    pub fn queues_by_database(&self) -> [u64; 16] {
-        self.engine.queue_counts()
+    /// Names of queues, also of those without a job, by database.
+    pub fn names_by_database(&self) -> [u64; 16] {
+        self.engine.name_counts()
     }
 
     /// Queues that exist.

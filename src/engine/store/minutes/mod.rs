@@ -93,7 +93,10 @@ impl Store {
 
     /// All of a base is loaded: its last minute is open again.
     pub(super) fn resume_minutes(&mut self) {
-        if let Some(last) = self.minutes.all.past.back().map(|last| last.at) {
+        // A partition that was divided off has those of its queues alone.
+        let kept = self.minutes.kept.iter().flatten().map(|kept| &kept.track);
+        let tracks = kept.chain([&self.minutes.all]);
+        if let Some(last) = tracks.filter_map(|track| track.past.back()).map(|last| last.at).max() {
             self.close_minute(last);
         }
         self.settle_busyness();
