@@ -159,8 +159,8 @@ mod tests {
         assert_eq!(text("-p 7"), "unknown option '-p'; did you mean --port?");
         assert_eq!(text("-x"), "unknown option '-x'");
         let usage = "To start the server, give no command: delayd [FILE] [--option value ...]";
-        let none = "is neither a file nor one of the commands backup, call, check, cluster, console, demo, dump, health and \
-            restore";
+        let none = "is neither a file nor one of the commands backup, call, check, cluster, console, demo, dump, health, restore \
+            and spread";
         assert_eq!(text("serve"), format!("'serve' {none}. {usage}"));
         assert_eq!(
             text("chekc /var"),

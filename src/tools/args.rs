@@ -218,13 +218,13 @@ const SPREAD_HELP: &str = "\
 Usage: delayd spread DIR --into COUNT [--yes]
 Divides the journal of a server with one partition into COUNT partitions, for a
 start with cluster-partitions COUNT: each queue goes to the partition of its
-hash slot, with its jobs, schedules and settings. Not while a server runs. Leases
-and their tokens stay valid. Needs as much memory as the server, and space for
-another base. The result is read back and counted before it counts.
+hash slot, with its jobs, schedules and settings. Not while a server runs.
+Leases and their tokens stay valid. Needs as much memory as the server, and
+space for another base. The result is read back and compared before it counts.
 
 DIR is the data directory (option dir). Run it as the server's user, who has to
-own the folders. The journal is kept as journal.one. To go back, without what was
-done since, remove partitions and the folders 00, 01 ... and rename it to
+own the folders. The journal is kept as journal.one. To go back, without what
+was done since, remove partitions and the folders 00, 01 ... and rename it to
 journal. If the command is interrupted, DIR has either still its
 journal, or the partitions.
 
