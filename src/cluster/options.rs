@@ -208,16 +208,7 @@ impl Given<'_> {
         if (1..CLUSTER_SECRET_BYTES_MIN).contains(&self.secret.len()) {
             return Err(WrongOption::ShortSecret(self.secret.len()));
         }
-        let mut nodes = node_list(self.nodes)?;
-        for node in &mut nodes {
-            let port = node.peer.port();
-            let moved =
-                port.checked_add(self.partition).map(|port| Address::new(node.peer.host(), port));
-            node.peer = moved.and_then(Result::ok).ok_or_else(|| WrongOption::PartitionPort {
-                node: node.clone(),
-                partition: self.partition,
-            })?;
-        }
+        let nodes = self.listed()?;
         let own = self.own(&nodes)?;
         let over_network = nodes.iter().find(|node| !node.peer.is_loopback());
         if let Some(node) = over_network.filter(|_| self.secret.is_empty() && !self.tls_cluster) {
@@ -246,6 +237,20 @@ impl Given<'_> {
             lease_grace_us: self.lease_grace_ms * 1_000,
             nodes,
         })
+    }
+
+    /// The listed nodes, with this partition's ports.
+    fn listed(&self) -> Result<Vec<Listed>, WrongOption> {
+        let partition = self.partition;
+        let moved = |node: Listed| {
+            let port = node.peer.port().checked_add(partition);
+            let peer = port.and_then(|port| Address::new(node.peer.host(), port).ok());
+            match peer {
+                Some(peer) => Ok(Listed { peer, ..node }),
+                None => Err(WrongOption::PartitionPort { node, partition }),
+            }
+        };
+        node_list(self.nodes)?.into_iter().map(moved).collect()
     }
 
     /// The first address of [`Given::binds`] that others than this machine reach.

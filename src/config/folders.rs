@@ -1,6 +1,6 @@
 //! The folders of a process with several partitions: `dir/00`, `dir/01` … with a journal each, and `dir/partitions`, a
-//! line of text that says how many there are. The number is part of what the folders mean, since it says which queues
-//! each has; so it is written once, by rename, when all folders are there.
+//! line of text that says how many there are. It decides which queues each folder has, so it is written once, by rename,
+//! when all folders are there.
 //!
 //! ```text
 //! journal   partitions   asked for     then
@@ -16,10 +16,10 @@
 //! `delayd spread` makes the folders in `dir/spread.unfinished`. Until it has written `dir/partitions` the journal of one
 //! is what there is; from then on the folders are, wherever they stand.
 
-use super::Config;
 use super::options::Name;
+use super::{Config, file};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "partitions";
@@ -73,50 +73,6 @@ pub fn prepare(config: &Config) -> io::Result<()> {
     Ok(())
 }
 
-/// The folders of several partitions are not left beside a journal of one.
-fn check_one(dir: &Path, journal: &str) -> io::Result<()> {
-    let first = dir.join(name_of(0)).join(journal);
-    match !dir.join(journal).is_dir() && first.is_dir() {
-        true => Err(refused(format!(
-            "{} has a journal, as with several partitions, but cluster-partitions is 1",
-            first.display()
-        ))),
-        false => Ok(()),
-    }
-}
-
-/// Without the file, the folders are new, or all of them were restored from backups. Which queues each may have is
-/// checked when it is loaded.
-fn check_restored(folders: &[PathBuf], dir: &Path, journal: &str) -> io::Result<()> {
-    let is_filled = |folder: &PathBuf| has_files(&folder.join(journal));
-    let filled = folders.iter().map(is_filled).collect::<io::Result<Vec<bool>>>()?;
-    let next = dir.join(name_of(folders.len() as u16));
-    let other = folders.iter().zip(&filled).find(|(_, is_filled)| !**is_filled);
-    match other.map(|(folder, _)| folder.clone()).or(next.is_dir().then_some(next)) {
-        Some(other) if filled.contains(&true) => Err(refused(format!(
-            "{dir} has journals of partitions, but not those of {count}: see {other}. {file} is missing, which says \
-             how many there are",
-            dir = dir.display(),
-            count = folders.len(),
-            other = other.display(),
-            file = dir.join(FILE).display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
-fn is_there(folder: &Path) -> io::Result<bool> {
-    match fs::metadata(folder) {
-        Ok(found) => Ok(found.is_dir()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(of(folder, &error)),
-    }
-}
-
-fn of(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
 /// Notes that the folders of all partitions are there.
 ///
 /// # Errors
@@ -129,16 +85,14 @@ pub fn finish(config: &Config) -> io::Result<()> {
     write_count(dir, count)
 }
 
-/// From here on, durably, `dir` is that of so many partitions.
+/// Notes, durably, that `dir` has so many partitions.
 ///
 /// # Errors
 /// The disk fails or is full.
 pub fn write_count(dir: &Path, count: u16) -> io::Result<()> {
-    let fresh = dir.join(format!("{FILE}.new"));
-    let mut file = File::create(&fresh).map_err(|error| of(&fresh, &error))?;
-    writeln!(file, "delayd partitions {count}")?;
-    file.sync_all()?;
-    fs::rename(&fresh, dir.join(FILE))?;
+    let path = dir.join(FILE);
+    let text = format!("delayd partitions {count}\n");
+    file::replace(&path, text.as_bytes()).map_err(|error| of(&path, &error))?;
     File::open(dir)?.sync_all()
 }
 
@@ -162,10 +116,10 @@ pub fn name_of(partition: u16) -> String {
     format!("{partition:02}")
 }
 
-/// Whether `dir` can be divided: nothing is where the folders of partitions go, and it is none of them itself.
+/// Checks that `dir` can be divided into `count` partitions.
 ///
 /// # Errors
-/// What is in the way.
+/// A file or folder stands where a partition's folder would; or `dir` is a partition's folder itself.
 pub fn check_free(dir: &Path, count: u16) -> io::Result<()> {
     let taken = (0..count).map(|partition| dir.join(name_of(partition))).find(|path| path.exists());
     if let Some(taken) = taken {
@@ -208,6 +162,50 @@ pub fn complete(dir: &Path, count: u16, journal: &str) -> io::Result<()> {
         fs::remove_dir(unfinished)?;
     }
     File::open(dir)?.sync_all()
+}
+
+/// The folders of several partitions are not left beside a journal of one.
+fn check_one(dir: &Path, journal: &str) -> io::Result<()> {
+    let first = dir.join(name_of(0)).join(journal);
+    match !dir.join(journal).is_dir() && first.is_dir() {
+        true => Err(refused(format!(
+            "{} has a journal, as with several partitions, but cluster-partitions is 1",
+            first.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Without the file, the folders are new, or all of them were restored from backups. Which queues each may have is
+/// checked when it is loaded.
+fn check_restored(folders: &[PathBuf], dir: &Path, journal: &str) -> io::Result<()> {
+    let is_filled = |folder: &PathBuf| has_files(&folder.join(journal));
+    let filled = folders.iter().map(is_filled).collect::<io::Result<Vec<bool>>>()?;
+    let next = dir.join(name_of(folders.len() as u16));
+    let other = folders.iter().zip(&filled).find(|(_, is_filled)| !**is_filled);
+    match other.map(|(folder, _)| folder.clone()).or(next.is_dir().then_some(next)) {
+        Some(other) if filled.contains(&true) => Err(refused(format!(
+            "{dir} has journals of partitions, but not those of {count}: see {other}. {file} is missing, which says \
+             how many there are",
+            dir = dir.display(),
+            count = folders.len(),
+            other = other.display(),
+            file = dir.join(FILE).display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn is_there(folder: &Path) -> io::Result<bool> {
+    match fs::metadata(folder) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(of(folder, &error)),
+    }
+}
+
+fn of(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// For the journal that was divided: never that of an earlier one.

@@ -3,21 +3,14 @@
 use super::options::{self, Name};
 use super::{Config, RefusedOptions};
 
-/// Options that name the first of several ports, one for each partition.
-const PORTS: [Name; 8] = [
-    Name::Port,
-    Name::TlsPort,
-    Name::ClusterPort,
-    Name::ConsolePort,
-    Name::ClusterAnnouncePort,
-    Name::ClusterAnnounceTlsPort,
-    Name::ClusterAnnounceBusPort,
-    Name::MetricsPort,
-];
-
-/// Those that this machine listens on.
+/// Options that name the first of several ports, one for each partition, on which this machine listens. Metrics are those
+/// of all.
 const LISTENED: [Name; 5] =
     [Name::Port, Name::TlsPort, Name::ClusterPort, Name::ConsolePort, Name::MetricsPort];
+
+/// Those that are only told to others.
+const ANNOUNCED: [Name; 3] =
+    [Name::ClusterAnnouncePort, Name::ClusterAnnounceTlsPort, Name::ClusterAnnounceBusPort];
 
 /// Whether the options go with the number of partitions.
 ///
@@ -40,30 +33,29 @@ pub fn check(config: &Config) -> Result<(), RefusedOptions> {
         let reason = format!("{whole} {count}: clients of a Redis Cluster need no Sentinel");
         return refused(Name::SentinelPort, reason);
     }
-    for name in PORTS {
-        let last = config.number(name) + u64::from(ports(name, count)) - 1;
-        if config.number(name) != 0 && last > 65_535 {
+    let last = |name| config.number(name) + u64::from(ports(name, count)) - 1;
+    for name in LISTENED.into_iter().chain(ANNOUNCED) {
+        if config.number(name) != 0 && last(name) > 65_535 {
+            let last = last(name);
             return refused(name, format!("the ports of {count} partitions would end at {last}"));
         }
     }
-    for (at, name) in LISTENED.into_iter().enumerate() {
-        for other in &LISTENED[at + 1..] {
-            let (first, second) = (config.number(name), config.number(*other));
-            let overlap = first < second + u64::from(ports(*other, count))
-                && second < first + u64::from(ports(name, count));
-            if first != 0 && second != 0 && overlap {
-                let (other, last) = (options::spec(*other).word(), second + u64::from(count) - 1);
-                let reason = format!(
-                    "{count} partitions have as many ports each, which overlap with those of {other}, {second} to {last}"
-                );
-                return refused(name, reason);
-            }
+    let listened = LISTENED.into_iter().filter(|name| config.number(*name) != 0);
+    for (at, name) in listened.clone().enumerate() {
+        let (first, last_own) = (config.number(name), last(name));
+        let overlaps = |other: &Name| first <= last(*other) && config.number(*other) <= last_own;
+        if let Some(other) = listened.clone().skip(at + 1).find(overlaps) {
+            let (word, from, to) = (options::spec(other).word(), config.number(other), last(other));
+            let reason = format!(
+                "{count} partitions have as many ports each, which overlap with those of {word}, {from} to {to}"
+            );
+            return refused(name, reason);
         }
     }
     Ok(())
 }
 
-/// How many ports follow from the option. Metrics are those of all partitions.
+/// How many ports follow from the option.
 fn ports(name: Name, count: u16) -> u16 {
     if name == Name::MetricsPort { 1 } else { count }
 }

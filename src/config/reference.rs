@@ -20,7 +20,8 @@ pub fn help() -> String {
          command to a running server; health reports whether one accepts requests. check checks a\n\
          journal and repairs it; dump writes it as JSON; backup fetches the data of a running server,\n\
          restore makes a server's folder from that; spread divides a folder into partitions; cluster\n\
-         turns one into that of a cluster, or of a standalone server; console opens a server's console. Each has a --help of its own.\n\n\
+         turns one into that of a cluster, or of a standalone server; console opens a server's\n\
+         console. Each has a --help of its own.\n\n\
          FILE holds one option per line, as redis.conf does; without one, the variable DELAYD_CONFIG\n\
          names it, if it is set. Options:\n\n",
     );

@@ -632,7 +632,7 @@ impl Engine {
 
     /// How many queues have a name, those without a job included.
     pub fn named_count(&self) -> usize {
-        (0..crate::ids::DATABASES).map(|db| self.store.name_count(Db(db))).sum()
+        self.name_counts().iter().sum::<u64>() as usize
     }
 
     /// The same, by database.

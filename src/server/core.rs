@@ -12,8 +12,8 @@ use crate::journal::Disk;
 use crate::journal::recovery::Recovered;
 use crate::limits::{
     HISTORY_MEMORY_SHARE, HISTORY_QUEUE_BYTES, HISTORY_QUEUES_MAX, LOG_BYTES_MAX, LOG_BYTES_MIN,
-    LOG_SHARE, PARTITION_CLIENTS_BYTES_MIN, PARTITION_DESCRIPTORS, PARTITION_RESIDENT_BYTES,
-    REPLICA_PRIORITY_DEFAULT, REQUEST_BYTES_BESIDE,
+    LOG_SHARE, PARTITION_CLIENTS_BYTES_MIN, PARTITION_RESIDENT_BYTES, REPLICA_PRIORITY_DEFAULT,
+    REQUEST_BYTES_BESIDE,
 };
 use crate::observe::Counters;
 use crate::observe::cluster::ClusterView;
@@ -127,8 +127,6 @@ pub struct Limits {
     pub frame: FrameLimits,
     /// `maxclients`, or fewer when the system allows no more open files.
     pub clients_max: u64,
-    /// Of the process.
-    partitions: u64,
     pub clients_bytes_max: usize,
     /// `timeout`, µs.
     pub idle_us_max: Option<u64>,
@@ -185,7 +183,8 @@ impl Core {
         core.engine.collect_events(core.options.limits.notify.is_on());
         core.options.serves_stale = core.options.config.flag(Name::ReplicaServeStaleData);
         core.options.priority = core.options.config.number(Name::ReplicaPriority);
-        core.options.limits.fit_clients(0);
+        let partitions = core.options.config.partitions();
+        core.options.limits.fit_clients(0, partitions);
         core.users.reconfigure(&core.options.config);
         core.users.require_password(&core.options.config);
         core
@@ -274,7 +273,7 @@ impl Core {
         self.engine.collect_events(limits.notify.is_on());
         log_level.set(config.text(Name::LogLevel));
         self.users.reconfigure(config);
-        limits.fit_clients(clients_before);
+        limits.fit_clients(clients_before, config.partitions());
         self.share_memory();
     }
 
@@ -430,10 +429,9 @@ impl Limits {
     }
 
     /// Makes space for this many clients, or lowers their number.
-    fn fit_clients(&mut self, before: u64) {
+    fn fit_clients(&mut self, before: u64, partitions: u16) {
         let wanted = self.clients_max;
-        let beside = (self.partitions - 1) * PARTITION_DESCRIPTORS;
-        self.clients_max = machine::make_room_for(wanted + beside).saturating_sub(beside).max(1);
+        self.clients_max = machine::make_room_for(wanted, partitions);
         let fitting = self.clients_max;
         // Also called for other options, of which it says nothing.
         if fitting < wanted && fitting != before {
@@ -471,7 +469,6 @@ impl Limits {
             },
             clients_max: config.number(Name::MaxClients),
             clients_bytes_max: usize::try_from(clients_bytes).unwrap_or(usize::MAX),
-            partitions: config.partitions().into(),
             idle_us_max: (idle_s > 0).then(|| idle_s * 1_000_000),
             clock_jump_us_max: config.number(Name::MaxClockJump).saturating_mul(1_000),
             keepalive_s: config.number(Name::TcpKeepalive),

@@ -1,7 +1,7 @@
 //! A process with its partitions: a server each, on a thread of its own, with its own ports, folder and journal. A process
 //! is whole or not there: nothing runs before all have their ports and folders, and the first that ends ends all.
 //!
-//! With one partition, as by default, that is the server itself on the calling thread.
+//! By default there is one partition, and the server runs on the calling thread.
 
 use super::observe::{logs::LogLevel, machine};
 use super::siblings::Siblings;
@@ -75,8 +75,8 @@ impl Partitions {
         let stoppers: Vec<_> = self.0.iter().map(Server::stopper).collect();
         let (ends, ended) = channel();
         for server in self.0 {
-            let (name, ends) = (format!("part-{:02}", server.config.partition), ends.clone());
-            let partition = server.config.partition;
+            let (partition, ends) = (server.config.partition, ends.clone());
+            let name = format!("part-{partition:02}");
             thread::Builder::new().name(name).spawn(move || {
                 let _of = tracing::info_span!("partition", number = partition).entered();
                 let folder = server.config.folder();
@@ -92,13 +92,11 @@ impl Partitions {
             })?;
         }
         let mut how = Ok(());
-        let mut until = None;
+        let mut until: Option<Instant> = None;
         for left in (0..stoppers.len()).rev() {
             let end = match until {
                 None => ended.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(until) => {
-                    ended.recv_timeout(Instant::saturating_duration_since(&until, Instant::now()))
-                }
+                Some(until) => ended.recv_timeout(until.saturating_duration_since(Instant::now())),
             };
             match end {
                 Ok(end) => how = how.and(end),
@@ -121,15 +119,14 @@ impl Partitions {
 
 /// Whether the partitions leave files for clients: without one, a journal could fail.
 fn check_descriptors(config: &Config) -> io::Result<()> {
-    let count = u64::from(config.partitions());
-    let own = (count - 1) * PARTITION_DESCRIPTORS;
-    let fitting = machine::make_room_for(config.number(Name::MaxClients) + own);
-    if count > 1 && fitting < own + PARTITIONS_CLIENTS_MIN {
-        return Err(io::Error::other(format!(
-            "cluster-partitions is {count}: the limit of open files (ulimit -n, LimitNOFILE) is too low; it must be {} \
-             at least",
-            own + PARTITIONS_CLIENTS_MIN + DESCRIPTORS_RESERVED
-        )));
+    let (count, clients) = (config.partitions(), config.number(Name::MaxClients));
+    let least = clients.min(PARTITIONS_CLIENTS_MIN);
+    if count == 1 || machine::make_room_for(clients, count) >= least {
+        return Ok(());
     }
-    Ok(())
+    let needed = least + u64::from(count - 1) * PARTITION_DESCRIPTORS + DESCRIPTORS_RESERVED;
+    Err(io::Error::other(format!(
+        "cluster-partitions is {count}: the limit of open files (ulimit -n, LimitNOFILE) is too low; it must be {needed} \
+         at least"
+    )))
 }

@@ -33,7 +33,7 @@ struct Shared {
     partitions: Box<[Shown]>,
     /// When a leader of this process has handed over to even them out; monotonic, µs.
     handed_over_us: AtomicU64,
-    /// Of [`Shared::agreed`].
+    /// The version of [`Shared::agreed`], which can be read without its lock.
     version: AtomicU64,
     agreed: Mutex<Agreed>,
 }
@@ -66,7 +66,7 @@ pub enum PartitionPlace {
     Node(Arc<ClusterView>),
 }
 
-/// A partition without other nodes. Ports are 0 if there is none.
+/// A partition without other nodes. A port that is not used is 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Alone {
     /// 40 hexadecimal digits.
@@ -210,7 +210,7 @@ impl Siblings {
     /// as many as the process may have.
     pub fn count_clients(&self, own: u64) -> u64 {
         self.shown().clients.store(own, Relaxed);
-        self.process.partitions.iter().map(|shown| shown.clients.load(Relaxed)).sum()
+        own + self.other_clients()
     }
 
     /// Connections of the other partitions.

@@ -1,12 +1,11 @@
 //! `delayd backup`: fetches a base from a running server, goes on where it was broken off, and reads it back.
 
-use super::Exit;
 use super::args::BackupArgs;
 use super::check::say;
 use super::client::Client;
 use super::place::is_of_journal;
 use super::reply::Reply;
-use crate::engine::model::request::JobState;
+use super::{Exit, jobs_text};
 use crate::journal::base;
 use crate::journal::base::counted::BaseCounts;
 use crate::journal::offline::dump::written;
@@ -85,11 +84,7 @@ fn take(asked: &BackupArgs) -> Result<(), NoBackup> {
     let (index, now) = (offer.index, written(arrived.now()));
     say(&format!("{}\n", dir.join(&name).display()));
     say(&format!("the state as of batch {index}, {now}\n"));
-    let words = JobState::ALL
-        .iter()
-        .zip(counted.jobs)
-        .map(|(state, jobs)| format!("{jobs} {}", state.word()));
-    say(&format!("jobs     {}\n", words.collect::<Vec<_>>().join(", ")));
+    say(&format!("jobs     {}\n", jobs_text(counted.jobs)));
     say(&format!("queues   {}\nschedules {}\n", counted.queues, counted.schedules));
     say(&format!("{} were read back, and all jobs were counted\n", bytes(arrived.bytes())));
     Ok(())

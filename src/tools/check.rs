@@ -1,8 +1,7 @@
 //! `delayd check`
 
 use super::args::{Check, JournalChange};
-use super::{Exit, clock, place, repair};
-use crate::engine::model::request::JobState;
+use super::{Exit, clock, jobs_text, place, repair};
 use crate::ids::Index;
 use crate::journal::offline::check::{FileReport, LogReport, Report, Use, Verdict, check};
 use crate::journal::offline::dump::written;
@@ -107,9 +106,7 @@ pub fn text(disk: &Disk, report: &Report, user: Option<&str>) -> String {
     rows.extend(report.files.iter().map(row));
     text.push_str(&table(&rows));
     text.push('\n');
-    let jobs = JobState::ALL.iter().zip(report.jobs);
-    let jobs: Vec<String> = jobs.map(|(state, jobs)| format!("{jobs} {}", state.word())).collect();
-    line(&mut text, &format!("jobs     {}", jobs.join(", ")));
+    line(&mut text, &format!("jobs     {}", jobs_text(report.jobs)));
     line(&mut text, &format!("queues   {}", report.queues));
     match report.index {
         Index(0) => line(&mut text, "newest   no batch yet"),

@@ -24,6 +24,8 @@ mod terminal;
 
 pub use demo::{Serving, Start};
 
+use crate::engine::model::request::JobState;
+use crate::journal::JournalError;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -57,6 +59,24 @@ fn confirmed(question: &str) -> bool {
     check::say(&format!("{question} [yes/no] "));
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).is_ok() && answer.trim() == "yes"
+}
+
+/// The exit code of what was done to a journal; an error is printed.
+fn ended(tool: &str, done: Result<Exit, JournalError>) -> Exit {
+    done.unwrap_or_else(|error| {
+        eprintln!("delayd: {tool}: {error}");
+        match error {
+            JournalError::Damaged { .. } | JournalError::Gap { .. } => Exit::Damaged,
+            _ => Exit::Unreadable,
+        }
+    })
+}
+
+/// `5 delayed, 0 ready, 2 leased, 0 dead`
+fn jobs_text(jobs: [u64; 4]) -> String {
+    let words =
+        JobState::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Runs the tool that the first argument after the program's name asks for; none if it is the name of

@@ -3,7 +3,7 @@
 use super::args::{Dissolve, Restore};
 use super::check::say;
 use super::cluster::{NewClusterIds, founder};
-use super::{Exit, place};
+use super::{Exit, ended, jobs_text, place};
 use crate::cluster::members::Members;
 use crate::engine::model::request::JobState;
 use crate::journal::offline::dump::written;
@@ -27,21 +27,12 @@ const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// `delayd restore`
 pub fn run(asked: &Restore) -> Exit {
-    ended("restore", restore(asked))
+    ended("restore", restore(asked).map(|()| Exit::Good))
 }
 
 /// `delayd cluster dissolve`
 pub fn dissolve(asked: &Dissolve) -> Exit {
-    ended("cluster", way_back(asked))
-}
-
-fn ended(tool: &str, done: Result<(), JournalError>) -> Exit {
-    let Err(error) = done else { return Exit::Good };
-    eprintln!("delayd: {tool}: {error}");
-    match error {
-        JournalError::Damaged { .. } | JournalError::Gap { .. } => Exit::Damaged,
-        _ => Exit::Unreadable,
-    }
+    ended("cluster", way_back(asked).map(|()| Exit::Good))
 }
 
 fn restore(asked: &Restore) -> Result<(), JournalError> {
@@ -76,9 +67,7 @@ fn restore(asked: &Restore) -> Result<(), JournalError> {
         "the state as of batch {index}, {}: everything done since is lost\n",
         written(now)
     ));
-    let words =
-        JobState::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
-    say(&format!("jobs     {}\nqueues   {queues}\n", words.collect::<Vec<_>>().join(", ")));
+    say(&format!("jobs     {}\nqueues   {queues}\n", jobs_text(jobs)));
     let leased = jobs[JobState::Leased as usize];
     if leased > 0 {
         say(&format!(
@@ -134,9 +123,7 @@ fn way_back(asked: &Dissolve) -> Result<(), JournalError> {
     write(&asked.into, held, None)?;
     say(&format!("{}\n", asked.into.join(place::FOLDER).display()));
     say(&format!("the state as of batch {index}, {}, for a standalone server\n", written(now)));
-    let words =
-        JobState::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
-    say(&format!("jobs     {}\nqueues   {queues}\n", words.collect::<Vec<_>>().join(", ")));
+    say(&format!("jobs     {}\nqueues   {queues}\n", jobs_text(jobs)));
     if uncommitted > 0 {
         say(&format!("{uncommitted} batches were not known to be committed, and are kept\n"));
     }

@@ -2,9 +2,8 @@
 
 use super::args::Spread;
 use super::check::say;
-use super::{Exit, confirmed, place};
+use super::{Exit, confirmed, ended, jobs_text, place};
 use crate::config::folders;
-use crate::engine::model::request::JobState;
 use crate::journal::offline::restore::{HeldFolder, OfNode, begin, read_backup, read_node};
 use crate::journal::recovery::Progress as Loaded;
 use crate::journal::{Disk, JournalError};
@@ -18,16 +17,7 @@ use std::sync::Arc;
 type Counted = (u64, u64);
 
 pub fn run(asked: &Spread) -> Exit {
-    match spread(asked) {
-        Ok(exit) => exit,
-        Err(error) => {
-            eprintln!("delayd: spread: {error}");
-            match error {
-                JournalError::Damaged { .. } | JournalError::Gap { .. } => Exit::Damaged,
-                _ => Exit::Unreadable,
-            }
-        }
-    }
+    ended("spread", spread(asked))
 }
 
 fn spread(asked: &Spread) -> Result<Exit, JournalError> {
@@ -37,8 +27,8 @@ fn spread(asked: &Spread) -> Result<Exit, JournalError> {
     let wrong = |text: String| {
         Err(JournalError::io(&name, "divide")(io::Error::new(io::ErrorKind::InvalidInput, text)))
     };
-    let done_by = folders::count_in(dir).map_err(JournalError::io(&name, "read"))?;
-    if let Some(found) = done_by {
+    let found = folders::count_in(dir).map_err(JournalError::io(&name, "read"))?;
+    if let Some(found) = found {
         if found == *count && dir.join(folders::UNFINISHED).is_dir() {
             folders::complete(dir, *count, place::FOLDER).map_err(failed)?;
             say("an interrupted spread is complete now\n");
@@ -132,10 +122,4 @@ fn read_back(dir: &Path, count: u16) -> Result<Counted, JournalError> {
 
 fn content(held: &HeldFolder) -> Counted {
     (held.queues(), held.queues_digest())
-}
-
-fn jobs_text(jobs: [u64; 4]) -> String {
-    let words =
-        JobState::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
-    words.collect::<Vec<_>>().join(", ")
 }

@@ -142,8 +142,8 @@ fn replayed(journal: &Path, up_to: Index) -> u64 {
 
 #[test]
 fn a_backup_of_a_follower_under_load_is_the_state_as_of_its_batch() {
-    // As in `steady`: two cores that do other things as well may stand still for longer than by default.
-    let mut trio = Trio::start("backup", &["--cluster-election-timeout", "3s"]);
+    // Two cores that do other things as well may stand still for longer than by default; beside builds, for 3 s.
+    let mut trio = Trio::start("backup", &["--cluster-election-timeout", "10s"]);
     let (leader, follower) = (trio.leader(), trio.follower());
     fill(&mut trio.wire(leader), 0, 300);
     let epoch = trio.epoch(leader);

@@ -6,7 +6,6 @@ use crate::support::program::{Folder, Program, Reply, Wire, seed};
 use delayd::hash_slot::{hash_slot, partition_of};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use std::net::SocketAddr;
 use std::process::Command;
 
 const FOUR: [&str; 2] = ["--cluster-partitions", "4"];
@@ -19,23 +18,13 @@ fn start(folder: &Folder, options: &[&str]) -> (Program, Vec<Wire>) {
 }
 
 fn connect(program: &Program) -> Vec<Wire> {
-    let places = places(&mut program.connect());
+    let places = program.connect().partitions();
     places.into_iter().map(|place| loaded(Wire::connect(place).unwrap())).collect()
 }
 
 fn loaded(mut wire: Wire) -> Wire {
     until("it is loaded", || (wire.field("loading") == "0").then_some(()));
     wire
-}
-
-/// Where each partition is, by CLUSTER SLOTS, in their order.
-fn places(wire: &mut Wire) -> Vec<SocketAddr> {
-    let slots = wire.ask("CLUSTER SLOTS");
-    let place = |shard: &Reply| {
-        let node = shard.array().unwrap()[2].array().unwrap();
-        format!("{}:{}", node[0].text(), node[1].number()).parse().unwrap()
-    };
-    slots.array().unwrap().iter().map(place).collect()
 }
 
 fn partition(queue: &str) -> usize {
@@ -53,7 +42,7 @@ fn queues() -> [String; 4] {
 fn each_queue_is_in_one_partition_and_stays_there_over_a_kill() {
     let folder = Folder::new("partitions");
     let (program, mut wires) = start(&folder, &[]);
-    let ports = places(&mut wires[2]);
+    let ports = wires[2].partitions();
     assert_eq!((wires.len(), ports[0]), (4, program.address));
     for n in 0..200 {
         let queue = format!("q{n}");
@@ -176,7 +165,8 @@ fn options_and_users_are_the_same_in_all() {
     assert!(refused.is_failed(), "{refused:?}");
 
     assert_eq!(wires[1].ask("ACL SETUSER ann on >secret ~* +@all").text(), "OK");
-    let mut anns: Vec<Wire> = places(&mut wires[0])
+    let mut anns: Vec<Wire> = wires[0]
+        .partitions()
         .into_iter()
         .map(|place| {
             let mut ann = Wire::connect(place).unwrap();
@@ -194,7 +184,7 @@ fn options_and_users_are_the_same_in_all() {
         until("ann's connection is closed", || ann.try_ask("PING").is_err().then_some(()));
     }
     assert_eq!(wires[0].ask("CONFIG SET requirepass hush").text(), "OK");
-    for place in places(&mut wires[0]) {
+    for place in wires[0].partitions() {
         let asks = || Wire::connect(place).unwrap().ask("PING").is_error("NOAUTH");
         until("a password is asked for", || asks().then_some(()));
     }
@@ -251,7 +241,7 @@ fn memory_and_connections_are_those_of_the_process() {
     until("there is memory again", || (!wires[0].ask(&add).is_failed()).then_some(()));
 
     // Beyond maxclients each partition keeps eight places for operators, which clients of this machine may be.
-    let places = places(&mut wires[0]);
+    let places = wires[0].partitions();
     let _more: Vec<Wire> = (0..120).map(|n| Wire::connect(places[n % 4]).unwrap()).collect();
     let mut counts = || wires.iter_mut().map(|wire| wire.number("connected_clients")).sum::<u64>();
     until("the connections beyond it are closed", || (40..=72).contains(&counts()).then_some(()));
@@ -306,7 +296,7 @@ fn users_and_options_are_written_whole_from_all_partitions_at_a_time() {
     let mut first = Wire::connect(program.address).unwrap();
     first.ask("AUTH secret");
     let mut wires: Vec<Wire> =
-        places(&mut first).into_iter().map(|place| Wire::connect(place).unwrap()).collect();
+        first.partitions().into_iter().map(|place| Wire::connect(place).unwrap()).collect();
     wires.iter_mut().for_each(|wire| assert_eq!(wire.ask("AUTH secret").text(), "OK"));
     for line in ["ACL SAVE", "CONFIG REWRITE", "ACL LOAD"] {
         for _ in 0..40 {
@@ -343,6 +333,8 @@ fn a_limit_of_open_files_that_is_too_low_is_said_at_the_start() {
     command.args(["-c", &line]);
     let log = Program::try_start(command).map(|program| program.log()).expect_err("refused");
     assert!(log.contains("the limit of open files (ulimit -n, LimitNOFILE) is too low"), "{log}");
+    // Few clients are no reason.
+    start(&folder, &["--maxclients", "20"]).0.stop();
 }
 
 /// A backup of each is a whole one.
@@ -358,7 +350,7 @@ fn partitions_that_are_restored_one_by_one_are_served_together() {
     };
     let at = |name: String| folder.0.join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(at("new".to_owned())).unwrap();
-    let places = places(&mut wires[0]);
+    let places = wires[0].partitions();
     for (n, queue) in queues.iter().enumerate() {
         wires[n].ask(&format!("DELAY.ADD {queue} 1h x"));
         let (copy, into) = (at(format!("copy{n}")), at(format!("new/{n:02}")));

@@ -79,10 +79,7 @@ fn of_partitions(dir: &Path) -> Vec<String> {
 /// A server with the partitions has what the journal had.
 fn serves(folder: &Folder, [queue, id, token]: &[String; 3]) {
     let program = Program::start(&folder.0, &["--cluster-partitions", "4"]);
-    let slots = program.connect().ask("CLUSTER SLOTS");
-    let shard = slots.array().unwrap()[usize::from(partition(queue))].array().unwrap();
-    let node = shard[2].array().unwrap();
-    let place = format!("{}:{}", node[0].text(), node[1].number()).parse().unwrap();
+    let place = program.connect().partitions()[usize::from(partition(queue))];
     let mut wire = Wire::connect(place).unwrap();
     crate::support::patience::until("the lease is kept", || {
         let acked = wire.ask(&format!("DELAY.ACK {queue} {id} {token}"));
@@ -105,16 +102,7 @@ fn the_partitions_have_what_the_journal_had() {
     serves(&folder, &lease);
     // Minutes of a queue are shown, wherever those of all queues are.
     let program = Program::start(&folder.0, &["--cluster-partitions", "4"]);
-    let mut place = program.address;
-    for partition in 0..COUNT {
-        let mut wire = Wire::connect(place).unwrap();
-        let port = |wire: &mut Wire| {
-            wire.ask("CLUSTER SLOTS").array().unwrap()[usize::from(partition)].array().unwrap()[2]
-                .array()
-                .unwrap()[1]
-                .number()
-        };
-        place.set_port(port(&mut wire) as u16);
+    for (partition, place) in program.connect().partitions().into_iter().enumerate() {
         let mut wire = Wire::connect(place).unwrap();
         crate::support::patience::until("it is loaded", || {
             (wire.field("loading") == "0").then_some(())

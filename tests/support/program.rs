@@ -386,6 +386,16 @@ impl Wire {
         })
     }
 
+    /// Where each partition of a process is served, by the first node of CLUSTER SLOTS, in their order.
+    pub fn partitions(&mut self) -> Vec<SocketAddr> {
+        self.try_partitions().unwrap()
+    }
+
+    pub fn try_partitions(&mut self) -> io::Result<Vec<SocketAddr>> {
+        let slots = self.try_ask("CLUSTER SLOTS")?;
+        Ok(slots.array().unwrap().iter().map(master_of).collect())
+    }
+
     /// A command whose arguments are the words of the text, and its reply.
     pub fn ask(&mut self, line: &str) -> Reply {
         self.push_line(line);
@@ -455,4 +465,10 @@ impl Wire {
             }
         }
     }
+}
+
+/// The first node of a range of CLUSTER SLOTS.
+fn master_of(shard: &Reply) -> SocketAddr {
+    let node = shard.array().unwrap()[2].array().unwrap();
+    format!("{}:{}", node[0].text(), node[1].number()).parse().unwrap()
 }

@@ -62,7 +62,7 @@ impl ClusterId {
     }
 }
 
-/// What is between a version and the partition.
+/// Separates a version from the partition.
 const PARTITION: &str = "+partition.";
 
 /// The version of a node that is this partition of `count` in its process.

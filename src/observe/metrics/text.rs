@@ -36,20 +36,25 @@ pub(super) enum SampleValue {
 pub(super) struct Page {
     format: Format,
     text: String,
-    /// The family whose samples are being written.
+    /// The family whose samples are being written,
     name: &'static str,
-    /// Labels that all of a partition's samples have; empty in a process with one.
-    partition: String,
-    /// The labels of each row, which all of its lines have.
-    rows: Vec<String>,
-    has_rest: bool,
+    /// and what its partition's samples have in common.
+    labels: PartLabels,
 }
 
 /// A partition's part of the page.
 pub(super) struct Part<'a> {
     scrape: &'a Scrape,
-    label: String,
+    labels: PartLabels,
+}
+
+#[derive(Default)]
+struct PartLabels {
+    /// Of all samples; empty in a process with one partition.
+    partition: String,
+    /// Of each row, which all of its lines have.
     rows: Vec<String>,
+    has_rest: bool,
 }
 
 /// The labels of the queues without lines of their own. No queue's name is empty.
@@ -68,8 +73,9 @@ impl<'a> Part<'a> {
             labels
         };
         let rows = scrape.rows.iter().map(labels).collect();
-        let label = number.map_or(String::new(), |number| format!("partition=\"{number}\""));
-        Part { scrape, label, rows }
+        let partition = number.map_or(String::new(), |number| format!("partition=\"{number}\""));
+        let labels = PartLabels { partition, rows, has_rest: scrape.rest.queues > 0 };
+        Part { scrape, labels }
     }
 
     /// Jobs are the cluster's: counted on each node they would be there three times.
@@ -82,10 +88,10 @@ impl<'a> Part<'a> {
 impl Page {
     pub(super) fn new(format: Format, parts: &[Part<'_>]) -> Page {
         // About 25 lines a queue.
-        let rows = parts.iter().flat_map(|part| &part.rows);
+        let rows = parts.iter().flat_map(|part| &part.labels.rows);
         let bytes = 16_384 * parts.len() + rows.map(|row| 25 * (row.len() + 48)).sum::<usize>();
-        let (text, partition) = (String::with_capacity(bytes), String::new());
-        Page { format, text, name: "", partition, rows: Vec::new(), has_rest: false }
+        let (text, labels) = (String::with_capacity(bytes), PartLabels::default());
+        Page { format, text, name: "", labels }
     }
 
     /// A family with its samples of all partitions; nothing if it has none.
@@ -109,12 +115,9 @@ impl Page {
             return;
         }
         for part in parts.iter_mut().filter(|part| part.has(family)) {
-            std::mem::swap(&mut self.rows, &mut part.rows);
-            std::mem::swap(&mut self.partition, &mut part.label);
-            self.has_rest = part.scrape.rest.queues > 0;
+            std::mem::swap(&mut self.labels, &mut part.labels);
             (family.write)(part.scrape, self);
-            std::mem::swap(&mut self.rows, &mut part.rows);
-            std::mem::swap(&mut self.partition, &mut part.label);
+            std::mem::swap(&mut self.labels, &mut part.labels);
         }
         if self.text.len() == samples {
             self.text.truncate(begin);
@@ -151,14 +154,14 @@ impl Page {
 
     /// A sample of the row numbered `row`; `more` are labels in addition to the queue's.
     pub(super) fn row(&mut self, row: usize, more: &str, value: SampleValue) {
-        let labels = std::mem::take(&mut self.rows[row]);
+        let labels = std::mem::take(&mut self.labels.rows[row]);
         self.joined(&labels, more, value);
-        self.rows[row] = labels;
+        self.labels.rows[row] = labels;
     }
 
     /// A sample of the queues without lines of their own; nothing if there are none.
     pub(super) fn rest(&mut self, more: &str, value: SampleValue) {
-        if self.has_rest {
+        if self.labels.has_rest {
             self.joined(REST, more, value);
         }
     }
@@ -176,18 +179,20 @@ impl Page {
     }
 
     fn joined(&mut self, labels: &str, more: &str, value: SampleValue) {
-        self.begin("", &[labels, more], value);
+        self.sample("", &[labels, more], value);
     }
 
     fn line(&mut self, suffix: &str, labels: &str, value: SampleValue) {
-        self.begin(suffix, &[labels], value);
+        self.sample(suffix, &[labels], value);
     }
 
-    fn begin(&mut self, suffix: &str, labels: &[&str], value: SampleValue) {
+    fn sample(&mut self, suffix: &str, labels: &[&str], value: SampleValue) {
         self.text.push_str(self.name);
         self.text.push_str(suffix);
         let mut before = '{';
-        for labels in [&*self.partition].iter().chain(labels).filter(|labels| !labels.is_empty()) {
+        for labels in
+            [&*self.labels.partition].iter().chain(labels).filter(|labels| !labels.is_empty())
+        {
             self.text.push(before);
             self.text.push_str(labels);
             before = ',';

@@ -61,7 +61,7 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
         let named = pairs.iter().find(|(name, _)| reason.starts_with(name.as_str()));
         return Err(failed(&named.unwrap_or(&pairs[0]).0, &reason));
     }
-    let fitting = machine::make_room_for(config.number(Name::MaxClients));
+    let fitting = machine::make_room_for(config.number(Name::MaxClients), config.partitions());
     let is_asked = pairs.iter().any(|(name, _)| name == "maxclients");
     if is_asked && fitting < config.number(Name::MaxClients) {
         let reason = format!(

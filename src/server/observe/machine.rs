@@ -1,8 +1,8 @@
 //! The resources the machine gives this process and their use by the process.
 
 use crate::limits::{
-    DESCRIPTORS_RESERVED, DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED_SHARE, WATCHERS_MIN,
-    WATCHERS_SHARE,
+    DESCRIPTORS_RESERVED, DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED_SHARE,
+    PARTITION_DESCRIPTORS, WATCHERS_MIN, WATCHERS_SHARE,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
@@ -17,9 +17,11 @@ pub fn memory_bytes() -> u64 {
     group.map_or(machine, |limit| limit.min(machine))
 }
 
-/// Raises the limit of open files so that `clients` connections fit. Returns how many do.
-pub fn make_room_for(clients: u64) -> u64 {
-    let wanted = clients + DESCRIPTORS_RESERVED;
+/// Raises the limit of open files so that `clients` connections fit beside what `partitions` have open. Returns how many
+/// do.
+pub fn make_room_for(clients: u64, partitions: u16) -> u64 {
+    let beside = u64::from(partitions - 1) * PARTITION_DESCRIPTORS;
+    let wanted = clients + beside + DESCRIPTORS_RESERVED;
     let limit = getrlimit(Resource::Nofile);
     // `None` means no limit.
     let Some(current) = limit.current.filter(|current| *current < wanted) else { return clients };
@@ -31,7 +33,7 @@ pub fn make_room_for(clients: u64) -> u64 {
         },
     );
     let now = raised.next().map_or(current, |(soft, _)| soft);
-    clients_within(now).min(clients)
+    clients_within(now).saturating_sub(beside).max(1).min(clients)
 }
 
 /// How many clients fit in this limit of open files.

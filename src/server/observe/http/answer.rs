@@ -27,7 +27,7 @@ const UNREAD: &str = "the unread texts of earlier scrapes use all available memo
 /// The pages, and what they are made of.
 #[derive(Debug)]
 pub struct MetricsPages {
-    /// Of each partition of the process.
+    /// One for each partition of the process.
     boards: Vec<Arc<StatusBoard>>,
     scrapes: Semaphore,
     /// KiB that texts of metrics may have in all, until they have been read.
