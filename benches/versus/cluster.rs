@@ -27,7 +27,7 @@ enum Kind {
 }
 
 /// Three servers, of which one takes what is added.
-struct Three {
+pub struct Three {
     kind: Kind,
     /// The one that leads is the first.
     servers: Vec<Server>,
@@ -39,7 +39,7 @@ const BODY: &str = crate::many::BODY;
 
 /// Jobs a second that three nodes of the build under test take, of `connections` that each send `batch` and wait.
 pub fn rate(connections: usize, batch: u64, count: u64) -> f64 {
-    Three::start(Kind::Delayd).add(connections, batch, count)
+    Three::delayd().add(connections, batch, count)
 }
 
 /// See the module.
@@ -64,6 +64,19 @@ pub fn cluster(report: &mut Report) {
 }
 
 impl Three {
+    /// Of the build under test.
+    pub fn delayd() -> Three {
+        Three::start(Kind::Delayd)
+    }
+
+    pub fn leader(&self) -> &Server {
+        &self.servers[0]
+    }
+
+    pub fn follower(&self) -> &Server {
+        &self.servers[1]
+    }
+
     fn start(kind: Kind) -> Three {
         let mut servers = match kind {
             Kind::Delayd => delayd(),
@@ -80,7 +93,7 @@ impl Three {
     }
 
     /// Jobs a second, of connections that each send `batch` and wait for all of the answers.
-    fn add(&self, connections: usize, batch: u64, count: u64) -> f64 {
+    pub fn add(&self, connections: usize, batch: u64, count: u64) -> f64 {
         let protocol = if self.kind == Kind::Nats { Protocol::Nats } else { Protocol::Resp };
         let connect = |number| {
             let wire = || Wire::connect(self.servers[0].port, protocol);

@@ -1,5 +1,5 @@
 //! delayd beside what people use today, in one run: `make versus`; or some of it:
-//! `cargo bench --bench versus -- add memory life lateness busy crowd herd change idle queues waiters restart growth before cluster spread`.
+//! `cargo bench --bench versus -- add memory life lateness busy crowd herd change idle queues waiters restart growth before cluster backup spread`.
 //!
 //! Redis with a sorted set, a hash and a script, and beanstalkd, each from Debian's packages, on ports
 //! and folders of their own; the same work from the same generator, by turns, in several rounds. Every
@@ -7,6 +7,7 @@
 //!
 //! `DELAYD_BENCH_ROUNDS` (3), `DELAYD_BENCH_SCALE` (1): the share of the jobs, for a quick look.
 
+mod backup;
 mod before;
 mod cluster;
 mod flood;
@@ -32,7 +33,7 @@ use report::Report;
 /// A part: its word, and what it runs.
 type Part = (&'static str, fn(&mut Report));
 
-const PARTS: [Part; 16] = [
+const PARTS: [Part; 17] = [
     ("add", parts::add),
     ("memory", parts::memory),
     ("life", parts::life),
@@ -48,6 +49,7 @@ const PARTS: [Part; 16] = [
     ("growth", growth::growth),
     ("before", before::before),
     ("cluster", cluster::cluster),
+    ("backup", backup::backup),
     ("spread", spread::spread),
 ];
 
@@ -60,7 +62,7 @@ fn main() {
     let mut report = Report::new();
     for (part, run) in PARTS {
         // Three nodes, or several partitions, on the cores of one machine: figures of their own, not for the page.
-        let is_asked_for = wanted.is_empty() && !["cluster", "spread"].contains(&part);
+        let is_asked_for = wanted.is_empty() && !["cluster", "backup", "spread"].contains(&part);
         if is_asked_for || wanted.iter().any(|word| word == part) {
             eprintln!("== {part}");
             run(&mut report);
