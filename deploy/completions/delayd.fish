@@ -1,6 +1,6 @@
 # delayd's completions, made from the table of its options; `make docs` writes them anew.
 
-set -l server 'not __fish_seen_subcommand_from demo call health check dump backup restore spread cluster console'
+set -l server 'not __fish_seen_subcommand_from demo call health check dump backup restore spread cluster cluster console'
 complete -c delayd -n __fish_is_first_arg -a demo -d 'Shows a job arriving: starts a server in memory on a free port of the loopback interface, lets a consumer wait there, adds a job that is due after DURATION, and prints both commands, the job the consumer received, and its lateness'
 complete -c delayd -n '__fish_seen_subcommand_from demo' -l delay -x -d 'when the job is due'
 complete -c delayd -n '__fish_seen_subcommand_from demo' -f
@@ -47,7 +47,13 @@ complete -c delayd -n __fish_is_first_arg -a spread -d 'Divides the journal of a
 complete -c delayd -n '__fish_seen_subcommand_from spread' -l into -x -d '2'
 complete -c delayd -n '__fish_seen_subcommand_from spread' -l yes -d 'does not ask'
 complete -c delayd -n '__fish_seen_subcommand_from spread' -x -a '(__fish_complete_directories)'
-complete -c delayd -n __fish_is_first_arg -a cluster -d 'Turns a journal into that of a new cluster with one member, or of a standalone server'
+complete -c delayd -n __fish_is_first_arg -a cluster -d 'delayd cluster balance HOST:PORT '
+complete -c delayd -n '__fish_seen_subcommand_from cluster' -l cluster-node -x -d 'like the option: the node\'s name'
+complete -c delayd -n '__fish_seen_subcommand_from cluster' -l cluster-nodes -x -d 'like the option: name=host:port'
+complete -c delayd -n '__fish_seen_subcommand_from cluster' -l i-accept-losses -d 'required for recover'
+complete -c delayd -n '__fish_seen_subcommand_from cluster' -l yes -d 'found and recover do not ask before they change anything'
+complete -c delayd -n '__fish_seen_subcommand_from cluster' -x -a '(__fish_complete_directories)'
+complete -c delayd -n __fish_is_first_arg -a cluster -d 'delayd cluster balance HOST:PORT '
 complete -c delayd -n '__fish_seen_subcommand_from cluster' -l cluster-node -x -d 'like the option: the node\'s name'
 complete -c delayd -n '__fish_seen_subcommand_from cluster' -l cluster-nodes -x -d 'like the option: name=host:port'
 complete -c delayd -n '__fish_seen_subcommand_from cluster' -l i-accept-losses -d 'required for recover'

@@ -74,6 +74,8 @@ pub struct NodeIdentity {
     pub cluster: u128,
     /// The key of the hash of job ids if this node should found the cluster; drawn at each start.
     pub hash_seed: u64,
+    /// It was removed from its cluster, which goes on elsewhere: it waits to be added, and founds none.
+    pub waits: bool,
 }
 
 /// Facts that the turn has decided.
@@ -292,6 +294,7 @@ impl Driver {
     pub fn met(&mut self, now: Micros, claims: &Claims) -> Result<(), Conflict> {
         self.advance(now);
         self.check_claims(claims)?;
+        self.note_elsewhere(claims);
         self.joining.met.insert(claims.name.clone(), claims.clone());
         self.clocks.met(claims.node.0);
         self.clock_lacked = true;
@@ -303,13 +306,15 @@ impl Driver {
     /// This node's claims in a handshake.
     pub fn claims(&self) -> Claims {
         let directory::Node { name, peer, client, tls, sentinel } = self.identity.own.clone();
+        let only_waits = self.identity.waits && self.cluster.is_none();
         Claims {
             name,
             node: NodeId(self.identity.node),
             holds: self.cluster.map_or(Holds::Nothing, Holds::Member),
             version: self.identity.version.clone(),
             level: self.identity.level,
-            list: list_text(&self.identity.nodes),
+            // No other list is equal to it, so nobody founds a cluster with this node.
+            list: if only_waits { String::new() } else { list_text(&self.identity.nodes) },
             peer,
             client,
             tls,
@@ -387,8 +392,14 @@ impl Driver {
         self.joining.refused = Some((self.now, why));
     }
 
+    /// Where other partitions of this process have nodes: some of them may be members here, and know who leads. Of use as
+    /// long as this node is not a member.
+    pub fn hint(&mut self, nodes: Vec<Listed>) {
+        self.joining.hinted = nodes;
+    }
+
     /// The nodes to connect to, in the order of their names: the members, the nodes they invite, and, while the cluster
-    /// forms or this node is not a member, the listed nodes. Also nodes that claim to be members but are unknown here:
+    /// forms or this node is not a member, the listed and the hinted nodes. Also nodes that claim to be members but are unknown here:
     /// a node that was away must answer any leader to learn that it is one.
     pub fn peers_to_dial(&self) -> Vec<Dial> {
         let known = self.names_known();
@@ -415,7 +426,8 @@ impl Driver {
             add(Some(*id).filter(|_| is_one), &node.name, &node.peer);
         }
         let invited = self.directory.iter().flat_map(|directory| &directory.invited);
-        for Listed { name, peer } in invited.chain(&self.identity.nodes) {
+        for Listed { name, peer } in invited.chain(&self.identity.nodes).chain(&self.joining.hinted)
+        {
             if known.contains(name) {
                 add(None, name, peer);
             }
@@ -429,7 +441,8 @@ impl Driver {
         match &self.directory {
             Some(directory) if directory.is_formed && is_member => self.awaited(directory),
             directory => {
-                let listed = self.identity.nodes.iter().map(|listed| listed.name.clone());
+                let listed = self.identity.nodes.iter().chain(&self.joining.hinted);
+                let listed = listed.map(|listed| listed.name.clone());
                 listed.chain(directory.iter().flat_map(|known| self.awaited(known))).collect()
             }
         }

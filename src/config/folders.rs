@@ -24,6 +24,9 @@ use std::path::{Path, PathBuf};
 
 const FILE: &str = "partitions";
 
+/// In a folder that was made when the partition's node was removed from its cluster.
+const WAITS: &str = "removed";
+
 /// Where `delayd spread` makes the folders.
 pub const UNFINISHED: &str = "spread.unfinished";
 
@@ -62,6 +65,7 @@ pub fn prepare(config: &Config) -> io::Result<()> {
         None => check_restored(&folders, dir, journal)?,
     }
     for folder in folders {
+        end_leaving(&folder)?;
         let is_alone = config.text(Name::ClusterNode).is_empty();
         if found.is_some() && is_alone && !is_there(&folder.join(journal))? {
             return Err(refused(format!("{} has no journal any more", folder.display())));
@@ -116,6 +120,41 @@ pub fn name_of(partition: u16) -> String {
     format!("{partition:02}")
 }
 
+/// Puts an empty folder in the place of a partition's whose node was removed from its cluster, which is kept: the name it
+/// gets, `07.removed`. From then on the partition [`waits`].
+///
+/// # Errors
+/// The disk fails or is full.
+pub fn leave(folder: &Path) -> io::Result<PathBuf> {
+    let (kept, fresh) = (free_name(folder.with_extension("removed")), folder.with_extension("new"));
+    if !fresh.is_dir() {
+        fs::create_dir(&fresh).map_err(|error| of(&fresh, &error))?;
+    }
+    let marker = fresh.join(WAITS);
+    let text =
+        "The node was removed from the cluster of this partition. It waits to be added again.\n";
+    file::replace(&marker, text.as_bytes()).map_err(|error| of(&marker, &error))?;
+    File::open(&fresh)?.sync_all()?;
+    fs::rename(folder, &kept).map_err(|error| of(&kept, &error))?;
+    end_leaving(folder)?;
+    Ok(kept)
+}
+
+/// Whether the partition in this folder was removed from its cluster: it may be added again, but founds no other one.
+pub fn waits(folder: &Path) -> bool {
+    folder.join(WAITS).exists()
+}
+
+/// The end of [`leave`], which may have been interrupted before it.
+fn end_leaving(folder: &Path) -> io::Result<()> {
+    let fresh = folder.with_extension("new");
+    if fresh.is_dir() && !is_there(folder)? {
+        fs::rename(&fresh, folder).map_err(|error| of(folder, &error))?;
+        folder.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())?;
+    }
+    Ok(())
+}
+
 /// Checks that `dir` can be divided into `count` partitions.
 ///
 /// # Errors
@@ -153,7 +192,7 @@ pub fn complete(dir: &Path, count: u16, journal: &str) -> io::Result<()> {
     }
     let divided = dir.join(journal);
     if divided.is_dir() {
-        let kept = free_name(dir);
+        let kept = free_name(dir.join(DIVIDED));
         fs::rename(&divided, &kept).map_err(|error| of(&divided, &error))?;
         let (divided, kept) = (divided.display(), kept.display());
         tracing::warn!("{divided} was divided into partitions, and is kept as {kept}");
@@ -208,10 +247,14 @@ fn of(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// For the journal that was divided: never that of an earlier one.
-fn free_name(dir: &Path) -> PathBuf {
-    let numbered = (2..).map(|number| dir.join(format!("{DIVIDED}-{number}")));
-    let mut names = std::iter::once(dir.join(DIVIDED)).chain(numbered);
+/// For a folder that is kept: the name of an earlier one is never taken.
+fn free_name(wanted: PathBuf) -> PathBuf {
+    let numbered = |number: u32| {
+        let mut name = wanted.clone().into_os_string();
+        name.push(format!("-{number}"));
+        PathBuf::from(name)
+    };
+    let mut names = std::iter::once(wanted.clone()).chain((2..).map(numbered));
     names.find(|path| !path.exists()).expect("there are names without end")
 }
 
@@ -233,4 +276,30 @@ fn has_files(journal: &Path) -> io::Result<bool> {
 
 fn refused(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Interrupted at any point, a start finds either the partition with all it had, or an empty folder that waits.
+    #[test]
+    fn a_partition_that_was_removed_leaves_its_folder() {
+        let dir = std::env::temp_dir().join(format!("delayd-leave-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let (folder, fresh) = (dir.join("07"), dir.join("07.new"));
+        fs::create_dir_all(folder.join("journal")).unwrap();
+        // Ended before the first rename, and run again.
+        fs::create_dir(&fresh).unwrap();
+        assert_eq!(leave(&folder).unwrap(), dir.join("07.removed"));
+        assert!(waits(&folder) && !folder.join("journal").exists() && !fresh.exists());
+        assert!(dir.join("07.removed").join("journal").is_dir());
+        // What is kept is not overwritten.
+        assert_eq!(leave(&folder).unwrap(), dir.join("07.removed-2"));
+        // Ended between the renames.
+        fs::rename(&folder, &fresh).unwrap();
+        end_leaving(&folder).unwrap();
+        assert!(waits(&folder));
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -15,13 +15,15 @@ pub fn help() -> String {
          \x20      delayd restore DIR INTO [--cluster-node NAME --cluster-nodes LIST]\n\
          \x20      delayd spread DIR --into COUNT [--yes]\n\
          \x20      delayd cluster (found | recover | dissolve) DIR ...\n\
+         \x20      delayd cluster balance HOST:PORT [--with NAME=HOST:PORT] [--without NAME]\n\
          \x20      delayd console [FILE] [--dir DIR] [--token] [--no-open]\n\
          A delay queue server that speaks the Redis protocol. demo shows a job arriving; call sends a\n\
          command to a running server; health reports whether one accepts requests. check checks a\n\
          journal and repairs it; dump writes it as JSON; backup fetches the data of a running server,\n\
          restore makes a server's folder from that; spread divides a folder into partitions; cluster\n\
-         turns one into that of a cluster, or of a standalone server; console opens a server's\n\
-         console. Each has a --help of its own.\n\n\
+         turns one into that of a cluster, or of a standalone server, and spreads the partitions of a\n\
+         running cluster over its nodes; console opens a server's console. Each has a --help of its\n\
+         own.\n\n\
          FILE holds one option per line, as redis.conf does; without one, the variable DELAYD_CONFIG\n\
          names it, if it is set. Options:\n\n",
     );

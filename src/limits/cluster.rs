@@ -93,6 +93,9 @@ pub const HAND_OVER_BEHIND_MAX: u64 = 1_000;
 pub const REPLICAS_LOOK_US: u64 = 5_000;
 /// Changes of members that were asked for and wait for the one before them to be over.
 pub const MEMBER_CHANGES_MAX: usize = 16;
+/// For so long a node that is not a member remembers a member that it has met, µs: it calls each every half second, and
+/// one that is not met again may have been removed as well.
+pub const ELSEWHERE_US: u64 = 3_000_000;
 /// How long a leader that is stopped waits for another one to lead, ms: that takes some ms, and where none can it ends
 /// without.
 pub const HAND_OVER_MS_MAX: u64 = 2_000;

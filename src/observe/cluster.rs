@@ -33,6 +33,8 @@ pub struct ClusterView {
     pub forming: Option<String>,
     /// Why a listed node cannot be taken in.
     pub conflict: Option<String>,
+    /// The cluster that this node is not a member of, as far as it has met one.
+    pub elsewhere: Option<Elsewhere>,
     /// The newest epoch, a term of Raft.
     pub epoch: u64,
     /// The leader, which may be this node.
@@ -84,6 +86,15 @@ pub struct ClusterView {
     pub health: Health,
     /// It leads, and another node is to take over.
     pub makes_way: bool,
+}
+
+/// A cluster that a node is not a member of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Elsewhere {
+    /// Its id.
+    pub cluster: u128,
+    /// Members that were met, at least one, in the order of their names. One of all members leads.
+    pub nodes: Vec<NodeView>,
 }
 
 /// A member.
@@ -236,6 +247,27 @@ impl NodeView {
 }
 
 impl NodeView {
+    /// A member of a cluster that this node is not a member of, which it has met.
+    fn elsewhere((id, node): &(u64, Node)) -> NodeView {
+        NodeView {
+            id: *id,
+            name: node.name.to_string(),
+            client: node.client.clone(),
+            tls: node.tls.clone(),
+            peer: node.peer.clone(),
+            sentinel: node.sentinel.clone(),
+            is_voter: true,
+            has_left: false,
+            matched: None,
+            needs_base: false,
+            is_heard: None,
+            is_connected: true,
+            health: None,
+            priority: REPLICA_PRIORITY_DEFAULT,
+            clock_ahead: None,
+        }
+    }
+
     /// Where a client that speaks TLS, or does not, reaches it, and whether TLS is spoken there: a node without such a port is
     /// named with its other one.
     pub fn address_for(&self, tls: bool) -> (&Address, bool) {
@@ -275,6 +307,10 @@ impl ClusterView {
             loading: own.loading,
             forming: status.forming.clone(),
             conflict: status.conflict.clone(),
+            elsewhere: status.elsewhere.as_ref().map(|(cluster, members)| Elsewhere {
+                cluster: *cluster,
+                nodes: members.iter().map(NodeView::elsewhere).collect(),
+            }),
             epoch: status.term,
             leader: status.leader,
             led: status.leader,

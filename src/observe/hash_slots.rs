@@ -144,15 +144,19 @@ impl HashSlots {
 
 impl Shard {
     /// A partition of `count` as its node of this process sees it, for a client that speaks TLS or not: it gets ports of
-    /// its own kind.
+    /// its own kind. A node that is not a member names the members it has met, and one of them as master: clients that
+    /// are sent on from there ask again.
     pub fn of(view: &ClusterView, tls: bool, partition: u16, count: u16) -> Shard {
-        let cluster = format!("{:032x}", view.cluster.unwrap_or(0));
-        let known = view.leader_for_clients().map(|leader| leader.id);
-        let is_there = |id: &u64| view.nodes.iter().any(|node| node.id == *id && !node.has_left);
+        let elsewhere = view.elsewhere.as_ref();
+        let cluster = view.cluster.or(elsewhere.map(|there| there.cluster)).unwrap_or(0);
+        let cluster = format!("{cluster:032x}");
+        let members = elsewhere.iter().flat_map(|there| &there.nodes);
+        let known = view.leader_for_clients().or(members.clone().next()).map(|leader| leader.id);
+        let nodes = members.chain(&view.nodes);
+        let is_there = |id: &u64| nodes.clone().any(|node| node.id == *id && !node.has_left);
         let led = known.or(view.led).filter(is_there).unwrap_or(view.node);
-        let mut nodes: Vec<SlotNode> = view
-            .nodes
-            .iter()
+        let mut nodes: Vec<SlotNode> = nodes
+            .clone()
             .filter(|node| !node.has_left || node.id == view.node)
             .map(|node| {
                 let (address, tls) = node.address_for(tls);
@@ -233,7 +237,7 @@ fn health_of(view: &ClusterView, node: &NodeView, leads: Option<bool>) -> SlotHe
     let is_away = !leads.unwrap_or_else(|| node.is_heard.unwrap_or(node.is_connected));
     if is_away && !is_own {
         SlotHealth::Failed
-    } else if node.needs_base || is_own && view.loading {
+    } else if node.needs_base || is_own && (view.loading || view.elsewhere.is_some()) {
         SlotHealth::Loading
     } else {
         SlotHealth::Online

@@ -13,13 +13,20 @@ use crate::limits::{
 };
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// See the module. Its partitions listen and do not serve yet.
 #[derive(Debug)]
-pub struct Partitions(Vec<Server>);
+pub struct Partitions {
+    servers: Vec<Server>,
+    log_level: LogLevel,
+    allocator: Option<Allocator>,
+}
+
+/// What a partition's thread says at its end: which one it was, and how it ended.
+type End = (u16, io::Result<()>);
 
 impl Partitions {
     /// Takes the folders and opens the listeners of all.
@@ -34,7 +41,7 @@ impl Partitions {
         check_descriptors(&config)?;
         folders::prepare(&config)?;
         if config.partitions() == 1 {
-            return Ok(Partitions(vec![Server::bind(config)?]));
+            return Ok(Partitions::of(vec![Server::bind(config)?]));
         }
         let users = admin::users::read(&config).map_err(io::Error::other)?;
         let all =
@@ -44,7 +51,11 @@ impl Partitions {
         let siblings = Siblings::of_process(&config, users.by_name(), places);
         let all = all.into_iter().zip(siblings).map(|(server, siblings)| server.among(siblings));
         folders::finish(&config)?;
-        Ok(Partitions(all.collect()))
+        Ok(Partitions::of(all.collect()))
+    }
+
+    fn of(servers: Vec<Server>) -> Partitions {
+        Partitions { servers, log_level: LogLevel::default(), allocator: None }
     }
 
     /// What the process is to be, of all partitions alike, see [`Server`]; the first one greets and tells a service
@@ -55,13 +66,21 @@ impl Partitions {
         greeting: fn(&Server),
         allocator: Option<&Allocator>,
     ) -> Partitions {
-        let with = |server: Server| {
-            let is_first = server.config.partition == 0;
-            let server = server.with_log(log_level.clone()).with_signals();
-            let server = server.with_allocator(allocator.cloned());
-            if is_first { server.with_supervisor().with_greeting(greeting) } else { server }
-        };
-        Partitions(self.0.into_iter().map(with).collect())
+        let Partitions { servers, .. } = self;
+        let (log_level, allocator) = (log_level.clone(), allocator.cloned());
+        let mut all = Partitions { servers: Vec::new(), log_level, allocator };
+        all.servers = servers.into_iter().map(|server| all.of_process(server)).collect();
+        if let Some(first) = all.servers.first_mut() {
+            first.greeting = Some(greeting);
+        }
+        all
+    }
+
+    fn of_process(&self, server: Server) -> Server {
+        let is_first = server.config.partition == 0;
+        let server = server.with_log(self.log_level.clone()).with_signals();
+        let server = server.with_allocator(self.allocator.clone());
+        if is_first { server.with_supervisor() } else { server }
     }
 
     /// Serves until it is asked to stop.
@@ -69,45 +88,36 @@ impl Partitions {
     /// # Errors
     /// The first of a partition, after which the others were stopped in order, within 20 s.
     pub fn run(mut self) -> io::Result<()> {
-        if self.0.len() == 1 {
-            return self.0.remove(0).run();
+        if self.servers.len() == 1 {
+            return self.servers.remove(0).run();
         }
-        let stoppers: Vec<_> = self.0.iter().map(Server::stopper).collect();
+        let servers = std::mem::take(&mut self.servers);
+        let stoppers: Vec<_> = servers.iter().map(Server::stopper).collect();
+        let process = servers[0].siblings.as_ref().map(|first| first.again(0).0);
+        let process = process.expect("several partitions know each other");
         let (ends, ended) = channel();
-        for server in self.0 {
-            let (partition, ends) = (server.config.partition, ends.clone());
-            let name = format!("part-{partition:02}");
-            thread::Builder::new().name(name).spawn(move || {
-                let _of = tracing::info_span!("partition", number = partition).entered();
-                let folder = server.config.folder();
-                let how = server.run().map_err(|error| {
-                    let text = format!("partition {partition}, {}: {error}", folder.display());
-                    io::Error::new(error.kind(), text)
-                });
-                if let Err(error) = &how {
-                    tracing::error!("the process ends: {error}");
-                }
-                // Received as long as the process is there.
-                let _ = ends.send(how);
-            })?;
+        for server in servers {
+            serve(server, &ends)?;
         }
-        let mut how = Ok(());
+        let (mut how, mut left) = (Ok(()), stoppers.len());
         let mut until: Option<Instant> = None;
-        for left in (0..stoppers.len()).rev() {
+        while left > 0 {
             let end = match until {
                 None => ended.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(until) => ended.recv_timeout(until.saturating_duration_since(Instant::now())),
             };
-            match end {
-                Ok(end) => how = how.and(end),
-                // The process ends, and they with it: what was answered is safe.
-                Err(_) => {
-                    return how.and(Err(io::Error::other(format!(
-                        "{} partitions did not stop in time",
-                        left + 1
-                    ))));
+            // The process ends, and they with it: what was answered is safe.
+            let Ok((partition, mut end)) = end else {
+                let text = format!("{left} partitions did not stop in time");
+                return how.and(Err(io::Error::other(text)));
+            };
+            if left == stoppers.len() && end.is_ok() && process.leaves(partition) {
+                end = self.begin_anew(&process, partition).and_then(|server| serve(server, &ends));
+                if end.is_ok() {
+                    continue;
                 }
             }
+            (how, left) = (how.and(end), left - 1);
             if how.is_err() && until.is_none() {
                 until = Some(Instant::now() + Duration::from_secs(PARTITIONS_STOP_S));
             }
@@ -115,6 +125,42 @@ impl Partitions {
         }
         how
     }
+
+    /// A partition in the place of one whose node was removed from its cluster: with the same ports and an empty folder,
+    /// where it waits to be added again.
+    fn begin_anew(&self, process: &Siblings, partition: u16) -> io::Result<Server> {
+        let (siblings, config) = process.again(partition);
+        let config = config.of_partition(partition);
+        let kept = folders::leave(&config.folder())?;
+        tracing::warn!(
+            "partition {partition} waits to be added to its cluster again; what it had is kept in {}",
+            kept.display()
+        );
+        let mut server = Server::bind(config)?;
+        server.notifier = Arc::clone(siblings.notifier());
+        siblings.move_to(server.place());
+        Ok(self.of_process(server.among(siblings)))
+    }
+}
+
+/// Runs a partition on a thread of its own.
+fn serve(server: Server, ends: &Sender<End>) -> io::Result<()> {
+    let (partition, ends) = (server.config.partition, ends.clone());
+    let name = format!("part-{partition:02}");
+    let run = move || {
+        let _of = tracing::info_span!("partition", number = partition).entered();
+        let folder = server.config.folder();
+        let how = server.run().map_err(|error| {
+            let text = format!("partition {partition}, {}: {error}", folder.display());
+            io::Error::new(error.kind(), text)
+        });
+        if let Err(error) = &how {
+            tracing::error!("the process ends: {error}");
+        }
+        // Received as long as the process is there.
+        let _ = ends.send((partition, how));
+    };
+    thread::Builder::new().name(name).spawn(run).map(drop)
 }
 
 /// Whether the partitions leave files for clients: without one, a journal could fail.

@@ -7,6 +7,7 @@
 //! Options and users have one newest version, which every change is applied to under a lock. So changes at two
 //! partitions at a time end the same everywhere, whichever comes first.
 
+use crate::cluster::members::names::{Address, Listed, Name as NodeName};
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::observe::cluster::ClusterView;
@@ -14,7 +15,7 @@ use crate::server::clock::timer::mono_us;
 use crate::server::connection::wake::Notifier;
 use crate::server::observe::status::{ServiceState, StatusBoard};
 use crate::session::acl::{Acl, AclUsers};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The siblings of one partition. A process with one partition has none.
@@ -46,6 +47,8 @@ struct Shown {
     place: Mutex<PartitionPlace>,
     used: Used<AtomicU64>,
     clients: AtomicU64,
+    /// Its node was removed from its cluster: the partition ends, and begins anew.
+    leaves: AtomicBool,
 }
 
 /// What a partition uses of what the process may.
@@ -96,6 +99,13 @@ pub struct ReadAgain<T = bool> {
     pub zones: T,
 }
 
+impl Shown {
+    /// Whether its node is not a member of the partition's cluster, which is on others.
+    fn is_elsewhere(&self) -> bool {
+        matches!(&*lock(&self.place), PartitionPlace::Node(view) if view.elsewhere.is_some())
+    }
+}
+
 impl Alone {
     /// With these options, where `port` is the one that it listens on.
     pub fn of(config: &Config, id: &str, port: u16, loading: bool) -> Alone {
@@ -120,8 +130,9 @@ impl Siblings {
     ) -> Vec<Siblings> {
         let partitions = partitions.map(|(notifier, place)| {
             let status = Arc::new(StatusBoard::new(Arc::clone(&notifier), mono_us()));
-            let (place, clients) = (Mutex::new(place), AtomicU64::new(0));
-            Shown { notifier, status, place, used: Used::default(), clients }
+            let (place, clients, leaves) =
+                (Mutex::new(place), AtomicU64::new(0), AtomicBool::new(false));
+            Shown { notifier, status, place, used: Used::default(), clients, leaves }
         });
         let (config, files) = (config.clone(), ReadAgain::default());
         let agreed = Mutex::new(Agreed { version: 0, config, users: users.clone(), files });
@@ -133,6 +144,49 @@ impl Siblings {
             Siblings { own, process, taken, files }
         };
         (0..process.partitions.len() as u16).map(of).collect()
+    }
+
+    /// The same for a partition that begins anew: with the options that are newest now, and nothing taken up.
+    pub fn again(&self, partition: u16) -> (Siblings, Config) {
+        let agreed = lock(&self.process.agreed);
+        let (users, config) = (agreed.users.clone(), agreed.config.clone());
+        // The first turn takes up users.
+        let taken = (agreed.version.wrapping_sub(1), users);
+        let (process, files) = (Arc::clone(&self.process), agreed.files);
+        let siblings = Siblings { own: partition, process: Arc::clone(&process), taken, files };
+        siblings.shown().leaves.store(false, Relaxed);
+        (siblings, config)
+    }
+
+    pub fn notifier(&self) -> &Arc<Notifier> {
+        &self.shown().notifier
+    }
+
+    /// This partition's node was removed: it ends in order, and the process begins another one in an empty folder.
+    pub fn leave(&self) {
+        self.shown().leaves.store(true, Relaxed);
+        self.shown().notifier.stop_once();
+    }
+
+    /// Whether a partition ends because its node was removed.
+    pub fn leaves(&self, partition: u16) -> bool {
+        self.process.partitions[usize::from(partition)].leaves.load(Relaxed)
+    }
+
+    /// Where nodes of the other partitions listen for this one's peers: as everywhere, partition k has the k-th port.
+    pub fn nodes_of_others(&self) -> Vec<Listed> {
+        let mut nodes = Vec::new();
+        for (at, shown) in self.process.partitions.iter().enumerate() {
+            let PartitionPlace::Node(view) = lock(&shown.place).clone() else { continue };
+            let own = view.nodes.iter().filter(|node| view.cluster.is_some() && !node.has_left);
+            let elsewhere = view.elsewhere.iter().flat_map(|there| &there.nodes);
+            nodes.extend(own.chain(elsewhere).filter_map(|node| {
+                let first = node.peer.port().checked_sub(at as u16)?;
+                let peer = Address::new(node.peer.host(), first + self.own).ok()?;
+                Some(Listed { name: NodeName::new(&node.name).ok()?, peer })
+            }));
+        }
+        nodes
     }
 
     pub fn own(&self) -> u16 {
@@ -159,11 +213,15 @@ impl Siblings {
         if others().any(hangs) {
             return None;
         }
-        if !own.is_ready() {
+        if !own.is_ready() && !self.shown().is_elsewhere() {
             return Some(own.clone());
         }
-        let mut states = others().map(|status| status.standing());
-        Some(states.find(|state| !state.is_ready()).unwrap_or_else(|| own.clone()))
+        // Partitions that other nodes have are no concern of this one, as long as it has some.
+        let here = self.others().filter(|shown| !shown.is_elsewhere());
+        let states: Vec<ServiceState> = here.map(|shown| shown.status.standing()).collect();
+        let worst = states.iter().find(|state| !state.is_ready());
+        let any = states.first().filter(|_| !own.is_ready());
+        Some(worst.or(any).unwrap_or(own).clone())
     }
 
     /// The first partition waits for the others to be ready.

@@ -1,7 +1,7 @@
 //! The command lines of the tools. `call`, `demo` and `health` parse their own.
 
 use super::access::{Access, ServerAddress};
-use super::{call, demo, health};
+use super::{balance, call, demo, health};
 use crate::cluster::members::names::{Address, Listed, Name};
 use crate::cluster::options::{node_list, node_name};
 use crate::ids::Index;
@@ -14,6 +14,7 @@ pub enum ToolInvocation {
     Dump(Dump),
     Cluster(Cluster),
     Dissolve(Dissolve),
+    Balance(balance::Balance),
     Backup(BackupArgs),
     Restore(Restore),
     Spread(Spread),
@@ -176,9 +177,10 @@ Exit codes:
 
 const CLUSTER_HELP: &str = "\
 Usage: delayd cluster (found | recover | dissolve) DIR ...
+       delayd cluster balance HOST:PORT ...
 Turns a journal into that of a new cluster with one member, or of a standalone
 server. Not while a server runs. Needs as much memory as the server, and space
-for a base.
+for a base. balance is about a running cluster, and has a --help of its own.
 
 found DIR --cluster-node NAME --cluster-nodes LIST: from the journal of a
 standalone server. Then start the node with the same cluster-node and
@@ -319,6 +321,7 @@ pub fn read(args: &[String]) -> Option<Result<ToolInvocation, String>> {
     let help = match tool.as_str() {
         "check" => CHECK_HELP,
         "dump" => DUMP_HELP,
+        "cluster" if rest.first().is_some_and(|word| word == "balance") => balance::HELP,
         "cluster" => CLUSTER_HELP,
         "backup" => BACKUP_HELP,
         "restore" => RESTORE_HELP,
@@ -405,7 +408,8 @@ fn cluster(args: &[String]) -> Result<ToolInvocation, String> {
         Some("found") => false,
         Some("recover") => true,
         Some("dissolve") => return dissolve(&args[1..]),
-        _ => return Err("expected found, recover or dissolve first".to_owned()),
+        Some("balance") => return balance::read(&args[1..]).map(ToolInvocation::Balance),
+        _ => return Err("expected found, recover, dissolve or balance first".to_owned()),
     };
     let (mut dir, mut node, mut nodes, mut accepts, mut yes) = (None, None, None, false, false);
     let mut args = args[1..].iter();
@@ -608,8 +612,8 @@ mod tests {
         let line = format!("cluster recover {nodes} n1=h:1 x --i-accept-losses");
         assert_eq!(asked(&line), cluster(true, false, false));
         let text = |line: &str| asked(line).expect("a tool").unwrap_err();
-        assert!(text("cluster").contains("expected found, recover or dissolve"));
-        assert!(text("cluster lose x").contains("expected found, recover or dissolve"));
+        assert!(text("cluster").contains("expected found, recover, dissolve or balance"));
+        assert!(text("cluster lose x").contains("expected found, recover, dissolve or balance"));
         assert!(text(&format!("cluster recover x {nodes} n1=h:1")).contains("--i-accept-losses"));
         assert!(text(&format!("cluster found x {nodes} n2=h:1")).contains("n1 is not in"));
         assert!(text(&format!("cluster found x {nodes} n1")).contains("cluster-nodes"));

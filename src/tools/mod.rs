@@ -6,6 +6,7 @@
 mod access;
 mod args;
 mod backup;
+mod balance;
 mod call;
 mod check;
 mod client;
@@ -88,6 +89,7 @@ pub fn run(args: &[String], start: Start) -> Option<ExitCode> {
         Ok(args::ToolInvocation::Dump(asked)) => dump::run(&asked),
         Ok(args::ToolInvocation::Cluster(asked)) => cluster::run(&asked),
         Ok(args::ToolInvocation::Dissolve(asked)) => restore::dissolve(&asked),
+        Ok(args::ToolInvocation::Balance(asked)) => balance::run(&asked),
         Ok(args::ToolInvocation::Backup(asked)) => backup::run(&asked),
         Ok(args::ToolInvocation::Restore(asked)) => restore::run(&asked),
         Ok(args::ToolInvocation::Spread(asked)) => spread::run(&asked),

@@ -193,6 +193,25 @@ fn lists_that_differ_are_named_both_and_nothing_is_founded() {
     assert!((0..3).all(|at| is_untouched(&site, at)));
 }
 
+/// Their cluster has moved on, and would have the same queues as a second one.
+#[test]
+fn hosts_that_were_removed_never_found_a_cluster() {
+    for waiting in 1..8 {
+        let mut site = Site::new(waiting, Weather::calm(3));
+        (0..3).for_each(|at| site.hosts[at].waits = waiting & (1 << at) != 0);
+        site.start_all();
+        site.run_until(20 * E);
+        for at in 0..3 {
+            assert!(is_untouched(&site, at), "{waiting:b}");
+            let text = forming(&mut site, at).expect("nothing is founded");
+            assert!(
+                text.ends_with("was removed from its cluster, and waits for DELAY.CLUSTER ADD"),
+                "{text}"
+            );
+        }
+    }
+}
+
 /// Somebody starts a second n3 elsewhere, with the same list.
 #[test]
 fn two_hosts_of_one_name_are_named_both() {

@@ -20,6 +20,8 @@ pub struct Host {
     pub id: u64,
     pub own: directory::Node,
     pub nodes: Vec<Listed>,
+    /// It was removed, and waits to be added.
+    pub waits: bool,
     /// None while it is down.
     pub driver: Option<Driver>,
     pub life: u64,
@@ -75,6 +77,7 @@ impl Host {
             id: 1_000 - at as u64,
             own: node(at),
             nodes: listed(count),
+            waits: false,
             driver: None,
             life: 0,
             level: LEVEL,
@@ -116,6 +119,7 @@ impl Host {
             election_us: E,
             cluster: u128::from(seed) << 64 | 7,
             hash_seed: seed,
+            waits: self.waits,
         };
         let clock = self.clock(now);
         self.driver = Some(Driver::new(start, identity, clock).expect("its disk is right"));

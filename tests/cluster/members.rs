@@ -184,6 +184,47 @@ fn who_was_removed_does_not_come_back_but_by_an_invitation() {
     goes_on(&mut site);
 }
 
+/// Five hosts, of which the listed three go one after the other: who was removed still knows where the cluster is, as long
+/// as it is told of the others, and comes back when it is asked for.
+#[test]
+fn who_was_removed_knows_where_the_cluster_is() {
+    for seed in seeds_or(20) {
+        let mut site = site(seed, 3, 5);
+        for at in [3, 4] {
+            ask(&mut site, add(at)).unwrap();
+            site.start(at);
+            site.wait_for("it is added", 20 * E, |site| are_members(site, &Vec::from_iter(0..=at)));
+        }
+        for gone in 0..3 {
+            if site.leader() == Some(gone) {
+                site.hosts[gone].driver().resign();
+            }
+            let leads = |site: &Site| site.leader().filter(|leader| *leader != gone);
+            site.wait_for("another one leads", 20 * E, |site| leads(site).is_some());
+            ask(&mut site, remove(gone)).unwrap();
+            let left = Vec::from_iter(gone + 1..5);
+            site.wait_for("it is gone", 10 * E, |site| are_members(site, &left));
+            site.kill(gone);
+            let fresh = Host::new(gone, 3, 1_000_000, 100);
+            let (life, id) = (site.hosts[gone].life + 1, 50 + gone as u64);
+            site.hosts[gone] = Host { life, id, waits: true, ..fresh };
+            site.start(gone);
+            site.hosts[gone].driver().hint(listed(5)[3..].to_vec());
+        }
+        let knows = |site: &Site, at: usize| {
+            let there = status(site, at).and_then(|status| status.elsewhere);
+            let names =
+                there.map(|(_, nodes)| nodes.into_iter().map(|(_, node)| node.name).collect());
+            names == Some(vec![name(3), name(4)])
+        };
+        site.wait_for("all know", 20 * E, |site| (0..3).all(|at| knows(site, at)));
+        ask(&mut site, add(1)).unwrap();
+        site.wait_for("it is back", 20 * E, |site| are_members(site, &[1, 3, 4]));
+        assert_eq!(status(&site, 1).expect("it runs").elsewhere, None);
+        goes_on(&mut site);
+    }
+}
+
 #[test]
 fn an_invitation_is_changed_and_taken_back() {
     let mut site = site(2, 3, 4);

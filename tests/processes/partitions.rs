@@ -6,13 +6,16 @@ use crate::support::program::{Folder, Program, Reply, Wire};
 use delayd::hash_slot::{hash_slot, partition_of};
 use std::io;
 use std::net::SocketAddr;
+use std::process::{Command, Output};
 
 const PARTITIONS: u16 = 4;
 
 struct Nodes {
     folders: Vec<Folder>,
-    /// The first port of each.
+    /// The first port of each,
     ports: Vec<u16>,
+    /// and the first for peers.
+    peers: Vec<u16>,
     options: Vec<String>,
     programs: Vec<Option<Program>>,
 }
@@ -26,15 +29,31 @@ impl Nodes {
         let folders: Vec<Folder> = (0..3).map(|_| Folder::new("spread")).collect();
         let options = [&["--cluster-partitions", "4", "--cluster-nodes", &listed], more].concat();
         let options = options.into_iter().map(str::to_owned).collect();
-        let mut nodes = Nodes { folders, ports, options, programs: vec![None, None, None] };
-        (0..3).for_each(|node| nodes.begin(node, peers[node]));
+        let mut nodes = Nodes { folders, ports, peers, options, programs: vec![None, None, None] };
+        (0..3).for_each(|node| nodes.begin(node));
         nodes
     }
 
-    fn begin(&mut self, node: usize, peer: u16) {
+    /// Another one, which is no member yet: its name, and where its peers find it.
+    fn join(&mut self) -> String {
+        let node = self.programs.len();
+        self.folders.push(Folder::new("spread"));
+        self.ports.push(free_ports(PARTITIONS));
+        self.peers.push(free_ports(PARTITIONS));
+        self.programs.push(None);
+        self.begin(node);
+        format!("n{node}=127.0.0.1:{}", self.peers[node])
+    }
+
+    fn begin(&mut self, node: usize) {
         let mut command = Program::command(&self.folders[node].0, &[]);
+        let peer = self.peers[node];
         command.args(&self.options).arg("--port").arg(self.ports[node].to_string());
         command.arg("--cluster-port").arg(peer.to_string());
+        if !self.options[3].contains(&format!("n{node}=")) {
+            let list = format!("{},n{node}=127.0.0.1:{peer}", self.options[3]);
+            command.args(["--cluster-nodes", &list]);
+        }
         command.args(["--cluster-node", &format!("n{node}")]);
         self.programs[node] = Some(Program::start_as(command));
     }
@@ -44,7 +63,7 @@ impl Nodes {
     }
 
     fn alive(&self) -> impl Iterator<Item = usize> {
-        (0..3).filter(|node| self.programs[*node].is_some())
+        (0..self.programs.len()).filter(|node| self.programs[*node].is_some())
     }
 
     /// Which node leads each partition, as the first living node lists them.
@@ -61,10 +80,40 @@ impl Nodes {
         (0..).zip(wire.try_partitions().ok()?).map(leader).collect()
     }
 
+    /// The nodes of each partition, as its leader has them.
+    fn placed(&self) -> Vec<Vec<String>> {
+        let leads = |wire: &mut Wire| {
+            let role = wire.try_ask("ROLE").ok()?;
+            (role.array()?[0].text() == "master").then_some(())
+        };
+        let of = |partition| {
+            let mut leader = until(format!("partition {partition} is led"), || {
+                let mut wires = self.alive().filter_map(|node| self.wire(node, partition).ok());
+                wires.find_map(|mut wire| leads(&mut wire).map(|()| wire))
+            });
+            let rows = leader.ask("DELAY.CLUSTER");
+            let rows = rows.array().unwrap().iter().map(|row| row.array().unwrap());
+            let is_member = |row: &&[Reply]| ["leader", "follower"].contains(&row[5].text());
+            rows.filter(is_member).map(|row| row[1].text().to_owned()).collect()
+        };
+        (0..PARTITIONS).map(of).collect()
+    }
+
+    fn balance(&self, asked: usize, more: &[&str]) -> Output {
+        let place = format!("127.0.0.1:{}", self.ports[asked] + 1);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_delayd"));
+        command.args(["cluster", "balance", &place, "--yes"]).args(more);
+        command.output().unwrap()
+    }
+
     /// Says it to whoever leads the queue's partition, as a cluster client does.
     fn say(&self, queue: &str, line: &str) -> Reply {
-        until(format!("{line} is answered"), || {
-            let asked = self.alive().next().expect("a node");
+        self.say_from(self.alive().next().expect("a node"), queue, line)
+    }
+
+    /// The same, asking that node first.
+    fn say_from(&self, asked: usize, queue: &str, line: &str) -> Reply {
+        until(format!("{line} is answered, asked at n{asked}"), || {
             let mut wire = self.wire(asked, 0).ok()?;
             for _ in 0..4 {
                 let reply = wire.try_ask(line).ok()?;
@@ -123,15 +172,81 @@ fn leaders_spread_over_the_nodes_by_themselves() {
 fn a_node_with_another_number_of_partitions_is_refused() {
     let mut nodes = Nodes::start(&[]);
     until("each partition has a leader", || nodes.leaders());
-    let peer = nodes.options[3].rsplit_once(':').unwrap().1.parse().unwrap();
     nodes.programs[2].take().unwrap().stop();
     nodes.folders[2] = Folder::new("spread");
     nodes.options[1] = "2".to_owned();
-    nodes.begin(2, peer);
+    nodes.begin(2);
     let log = || nodes.programs[2].as_ref().unwrap().log();
     let text = "partition 1 of 2, ";
     until("it is told why", || {
         (log().contains(text) && log().contains(" of 4: cluster-partitions must be the same"))
             .then_some(())
     });
+}
+
+/// Nodes come, and others go, until none of the first is left. Nothing is lost, every node sends clients on, and those
+/// that have nothing left never begin a cluster of their own.
+#[test]
+fn partitions_move_to_nodes_that_come_and_from_those_that_go() {
+    let mut nodes = Nodes::start(&[]);
+    until("each partition has a leader", || nodes.leaders());
+    for n in 0..40 {
+        nodes.say(&format!("q{n}"), &format!("DELAY.ADD q{n} 1h x ID {n}"));
+    }
+    let counted = |nodes: &Nodes| {
+        for asked in nodes.alive() {
+            for n in 0..40 {
+                let (queue, line) = (format!("q{n}"), format!("DELAY.LEN q{n}"));
+                assert_eq!(nodes.say_from(asked, &queue, &line).number(), 1, "{queue} by n{asked}");
+            }
+        }
+    };
+    let spread = |nodes: &Nodes, asked: usize, more: &[&str]| {
+        let output = nodes.balance(asked, more);
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{text}");
+        text
+    };
+    let (n3, n4) = (nodes.join(), nodes.join());
+    let shown = spread(&nodes, 0, &["--with", &n3, "--with", &n4, "--dry-run"]);
+    assert!(shown.ends_with("nothing was changed\n"), "{shown}");
+    spread(&nodes, 0, &["--with", &n3, "--with", &n4]);
+    // 12 replicas on five nodes.
+    let placed = nodes.placed();
+    for node in 0..5 {
+        let count = placed.iter().filter(|own| own.contains(&format!("n{node}"))).count();
+        assert!((2..=3).contains(&count), "n{node}: {placed:?}");
+    }
+    assert!(placed.iter().all(|own| own.len() == 3), "{placed:?}");
+    counted(&nodes);
+    assert!(spread(&nodes, 4, &[]).contains("nothing has to be moved"));
+    spread(
+        &nodes,
+        4,
+        &["--without", "n0", "--without", "n1", "--without", "n2", "--replicas", "2"],
+    );
+    assert_eq!(nodes.placed(), vec![["n3", "n4"]; 4]);
+    counted(&nodes);
+    let kept = std::fs::read_dir(&nodes.folders[0].0).unwrap().flatten();
+    let kept = kept.filter(|entry| entry.file_name().to_str().unwrap().ends_with(".removed"));
+    assert!(kept.count() > 0, "what a node had is kept");
+    // All that the first nodes know are each other.
+    for node in 0..3 {
+        nodes.programs[node].take().unwrap().kill();
+    }
+    (0..3).for_each(|node| nodes.begin(node));
+    for partition in 0..PARTITIONS {
+        until("it waits to be added", || {
+            let reply = nodes.wire(0, partition).ok()?.try_ask("KEYS *").ok()?;
+            matches!(reply, Reply::Error(text) if text.contains("n0 was removed")).then_some(())
+        });
+    }
+    // One of them comes back, with a member in its list.
+    (0..3).for_each(|node| drop(nodes.programs[node].take().unwrap().kill()));
+    let n0 = format!("n0=127.0.0.1:{}", nodes.peers[0]);
+    nodes.options[3] = format!("{n0},{n3}");
+    nodes.begin(0);
+    spread(&nodes, 3, &["--with", &n0]);
+    assert!(nodes.placed().iter().all(|own| *own == ["n0", "n3", "n4"]));
+    counted(&nodes);
 }

@@ -12,8 +12,8 @@ use delayd::cluster::raft::output;
 use delayd::cluster::timing::clocks::ClockStatus;
 use delayd::cluster::timing::health::{Health, Sick, Why};
 use delayd::config::Config;
-use delayd::observe::cluster::{ClusterView, Own};
-use delayd::observe::hash_slots::Shard;
+use delayd::observe::cluster::{ClusterView, Elsewhere, Own};
+use delayd::observe::hash_slots::{Shard, SlotPart};
 use delayd::observe::metrics::families::{FAMILIES, MetricGroup};
 use delayd::server::Server;
 use delayd::server::in_memory::{FarEnd, InMemory};
@@ -89,6 +89,23 @@ fn each_client_of_a_redis_cluster_is_sent_to_a_port_of_its_own_kind() {
     view.nodes[1].tls = None;
     let plain = &Shard::of(&view, true, 0, 1).nodes[1];
     assert_eq!((plain.port, plain.tls), (9_249, false));
+}
+
+/// Whoever asks a node that is not a member is sent to one, and the node itself is none that could be asked.
+#[test]
+fn a_node_that_is_not_a_member_names_those_that_are() {
+    let members = view_of("leader").unwrap();
+    let mut view =
+        ClusterView { node: 77, nodes: vec![members.nodes[2].clone()], ..Default::default() };
+    view.nodes[0].id = 77;
+    view.forming = Some("it waits".to_owned());
+    view.elsewhere = Some(Elsewhere { cluster: 7, nodes: members.nodes[..2].to_vec() });
+    let shard = Shard::of(&view, false, 1, 2);
+    let usable = shard.usable().map(|node| (node.port, node.part)).collect::<Vec<_>>();
+    assert_eq!(usable, [(9_248, SlotPart::Master), (9_249, SlotPart::Replica)]);
+    assert!(shard.is_served && shard.nodes[2].is_own && !shard.nodes[0].is_own);
+    assert_eq!(shard.slots, (8_192, 16_383));
+    assert!(shard.nodes.iter().all(|node| node.id.starts_with("000000000000000000000000")));
 }
 
 /// The reply to what was never confirmed is not sent, neither by itself nor when later turns are.
@@ -368,6 +385,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         node: 1,
         name: Name::new("n1").unwrap(),
         cluster: Some(0xc1),
+        elsewhere: None,
         forming: None,
         conflict: None,
         term: 7,

@@ -11,7 +11,7 @@ use crate::cluster::raft::entry::{LogEntry, Payload, Vote, Write};
 use crate::cluster::raft::node::Node;
 use crate::cluster::raft::output::{PeerProgress, Role};
 use crate::cluster::raft::start::Start;
-use crate::limits::{NODES_MAX, WINDOW_BATCHES_MAX};
+use crate::limits::{ELSEWHERE_US, NODES_MAX, WINDOW_BATCHES_MAX};
 use crate::time::Micros;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,6 +29,11 @@ pub(super) struct Joining {
     pub conflict: Option<Conflict>,
     /// Why a node that was called has refused this one, and when.
     pub refused: Option<(Micros, String)>,
+    /// Nodes to call beyond the listed ones.
+    pub hinted: Vec<Listed>,
+    /// While this node is not a member: the members of the cluster that it has met, and when. They refuse it, so the
+    /// connections do not last.
+    elsewhere: BTreeMap<Name, (Micros, Claims)>,
     /// Changes of members that wait, and the one before them that is not committed.
     pub asked: VecDeque<MemberChange>,
     /// How many it was asked for.
@@ -81,7 +86,7 @@ impl Driver {
         let formed = self.directory.as_ref().filter(|directory| directory.is_formed);
         let Some(directory) = formed else {
             // A node that knows of no cluster, or of one that forms, has its list.
-            let is_listed = nodes.iter().any(|listed| listed.name == name);
+            let is_listed = nodes.iter().chain(&self.joining.hinted).any(|one| one.name == name);
             let (own, list) = (own.name.clone(), list_text(nodes));
             let is_of_it = self.cluster.is_some() && claims.cluster() == self.cluster;
             let is_right = is_listed || is_of_it && self.may_be_behind(claims.node);
@@ -119,6 +124,25 @@ impl Driver {
 
     fn is_heard(&self, node: NodeId) -> bool {
         self.roles.is_heard(node.0, self.now, self.identity.election_us)
+    }
+
+    /// Notes a member of the cluster that this node is not a member of.
+    pub(super) fn note_elsewhere(&mut self, claims: &Claims) {
+        match claims.holds {
+            Holds::Member(_) if self.cluster.is_none() => {
+                self.joining.elsewhere.insert(claims.name.clone(), (self.now, claims.clone()));
+            }
+            _ => drop(self.joining.elsewhere.remove(&claims.name)),
+        }
+    }
+
+    /// The id of the cluster that this node is not a member of, with the members that were met lately, by name.
+    pub(super) fn elsewhere(&self) -> Option<(u128, Vec<(u64, directory::Node)>)> {
+        let lately = |at: &Micros| self.now.0 < at.0 + ELSEWHERE_US;
+        let known = self.joining.elsewhere.values().filter(|(at, _)| lately(at));
+        let known = || known.clone().map(|(_, claims)| claims);
+        let cluster = known().find_map(Claims::cluster).filter(|_| self.cluster.is_none())?;
+        Some((cluster.0, known().map(|claims| (claims.node.0, claims.entry())).collect()))
     }
 
     /// Acts on the nodes that were met.

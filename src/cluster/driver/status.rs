@@ -2,7 +2,7 @@
 
 use super::{Driver, MemberChange};
 use crate::cluster::members::Members;
-use crate::cluster::members::directory::Directory;
+use crate::cluster::members::directory::{Directory, Node};
 use crate::cluster::members::names::{Address, Name};
 use crate::cluster::raft::output::Role;
 use crate::cluster::timing::clocks::ClockStatus;
@@ -20,6 +20,8 @@ pub struct Status {
     pub cluster: Option<u128>,
     /// While the cluster has not formed yet: what it waits for, or what to repair.
     pub forming: Option<String>,
+    /// The cluster that this node is not a member of: its id, and the members that this node has met, by name.
+    pub elsewhere: Option<(u128, Vec<(u64, Node)>)>,
     /// What to repair before a listed node can be added, also in a cluster that has formed.
     pub conflict: Option<String>,
     /// The newest term it knows.
@@ -112,6 +114,7 @@ impl Driver {
             name: self.identity.own.name.clone(),
             cluster: self.cluster.map(|cluster| cluster.0),
             forming: self.forming(),
+            elsewhere: self.elsewhere(),
             conflict: self.joining.conflict.as_ref().map(ToString::to_string),
             term: node.term(),
             leader: if is_leader { Some(self.identity.node) } else { self.roles.leader },
@@ -159,7 +162,7 @@ impl Driver {
         let followed = if is_leader { self.node.peers() } else { Vec::new() };
         let others = self.directory.iter().flat_map(|directory| &directory.nodes);
         let others = others.filter(|(id, _)| **id != self.identity.node);
-        let peer = |(id, node): (&u64, &crate::cluster::members::directory::Node)| {
+        let peer = |(id, node): (&u64, &Node)| {
             let known = followed.iter().find(|peer| peer.id == *id);
             PeerStatus {
                 id: *id,

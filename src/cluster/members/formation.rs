@@ -103,6 +103,9 @@ pub enum Conflict {
          it"
     )]
     NotAdded { name: Name, address: Address, cluster: ClusterId },
+    /// The cluster goes on where it is: a second one would have the same queues.
+    #[error("{name} was removed from its cluster, and waits for DELAY.CLUSTER ADD")]
+    Waits { name: Name },
     #[error("{own} is a member of cluster {cluster}, {other} of cluster {other_cluster}")]
     OtherCluster { own: Name, cluster: ClusterId, other: Name, other_cluster: ClusterId },
     #[error("{name} cannot be added: {wrong}")]
@@ -142,7 +145,7 @@ pub fn decide(own: &Claims, others: &[NodeAnswer]) -> Result<Decision, Conflict>
     })
 }
 
-fn answered(others: &[NodeAnswer]) -> impl Iterator<Item = (&Listed, &Claims)> {
+fn answered(others: &[NodeAnswer]) -> impl Iterator<Item = (&Listed, &Claims)> + Clone {
     others.iter().filter_map(|answer| Some((&answer.listed, answer.claims.as_ref()?)))
 }
 
@@ -221,6 +224,9 @@ fn check_journals(own: &Claims, others: &[NodeAnswer]) -> Result<(), Conflict> {
 
 fn check_lists(own: &Claims, others: &[NodeAnswer]) -> Result<(), Conflict> {
     let mut claims = answered(others).map(|(_, claims)| claims);
+    if let Some(waits) = [own].into_iter().chain(claims.clone()).find(|one| one.list.is_empty()) {
+        return Err(Conflict::Waits { name: waits.name.clone() });
+    }
     match claims.find(|claims| claims.list != own.list) {
         None => Ok(()),
         Some(other) => Err(Conflict::Lists {

@@ -60,9 +60,10 @@ pub fn owner(core: &Core, standing: &NodeStanding, socket: &Socket, slot: u16) -
         NodeStanding::Loading => {
             elsewhere().unwrap_or_else(|| Owner::NotYet("the jobs are being loaded".to_owned()))
         }
-        NodeStanding::Forming { missing } => {
-            Owner::NotYet(format!("the cluster is forming: {missing}"))
-        }
+        NodeStanding::Forming { missing } => match member_of(core.view.as_deref(), socket) {
+            Some(address) => Owner::Elsewhere(address),
+            None => Owner::NotYet(format!("the cluster is forming: {missing}")),
+        },
         NodeStanding::Following { .. } => elsewhere().unwrap_or(Owner::Unknown),
         NodeStanding::Down => Owner::Unknown,
     }
@@ -74,7 +75,9 @@ impl PartitionPlace {
         match self {
             PartitionPlace::Node(view) => {
                 let own = view.nodes.iter().find(|node| view.leads && node.id == view.node);
-                own.map(|own| at(own, socket)).or_else(|| leader_of(view, socket))
+                own.map(|own| at(own, socket))
+                    .or_else(|| leader_of(view, socket))
+                    .or_else(|| member_of(Some(view), socket))
             }
             PartitionPlace::Alone(alone) => {
                 let node = slot_node(alone, core, socket);
@@ -97,6 +100,11 @@ impl PartitionPlace {
 fn leader_of(view: &ClusterView, socket: &Socket) -> Option<String> {
     let leader = view.leader_for_clients().filter(|leader| leader.id != view.node)?;
     Some(at(leader, socket))
+}
+
+/// Of a cluster that this node is not a member of: the address of a member, which knows the leader.
+fn member_of(view: Option<&ClusterView>, socket: &Socket) -> Option<String> {
+    view?.elsewhere.as_ref()?.nodes.first().map(|member| at(member, socket))
 }
 
 /// As Redis writes it, without brackets: clients take the last colon for the border.

@@ -2,6 +2,7 @@
 //! woken when there is more.
 
 use crate::cluster::driver::{DriverEvent, MemberChange, Proposed, Status};
+use crate::cluster::members::names::Listed;
 use crate::cluster::peer::verify::VerifyNote;
 use crate::cluster::raft::entry::Base;
 use crate::limits::{APPEND_BYTES_MAX, TOLD_BYTES, TOLD_BYTES_MAX};
@@ -29,6 +30,8 @@ pub enum Ask {
     /// The node with this id should lead, or the one with most entries.
     HandOver(Option<u64>),
     Change(MemberChange),
+    /// Where members of the cluster may be, which this node is none of.
+    Hint(Vec<Listed>),
     /// A base of this node's own is in place: the log may give up what is in it.
     BaseMade(Base),
     /// A question or an answer for the node of this id, whether all hold the same.

@@ -206,6 +206,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
                         log_given_up(&change, &wrong);
                     }
                 }
+                Ask::Hint(nodes) => self.driver.hint(nodes),
                 Ask::BaseMade(base) => {
                     let index = base.index;
                     self.driver.base_made(base);

@@ -5,8 +5,8 @@ use crate::cluster::driver::{Driver, NodeIdentity};
 use crate::cluster::members::claims::version_text;
 use crate::cluster::members::directory;
 use crate::cluster::raft::member::EnginePosition;
-use crate::config::Config;
 use crate::config::options::Name;
+use crate::config::{Config, folders};
 use crate::engine::{Engine, Settings};
 use crate::ids::Index;
 use crate::journal::record::raft_state::Members;
@@ -110,6 +110,7 @@ pub(super) fn start(
         election_us: options.election_us,
         cluster: u128::from(machine::random().max(1)) << 64 | u128::from(machine::random()),
         hash_seed: machine::random(),
+        waits: config.partitions() > 1 && folders::waits(&config.folder()),
     };
     let driver = Driver::new(start, identity, Micros(boot_us()));
     let mut driver = driver.map_err(io::Error::other)?;

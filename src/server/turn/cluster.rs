@@ -295,8 +295,9 @@ impl Turns {
         let standing = standing_of(role, is_committed, &view, serves_stale);
         view.leads = standing.leads();
         log_forming(self.core.view.as_deref(), &view);
-        log_leaving(self.core.view.as_deref(), &view);
+        log_leaving(self.core.view.as_deref(), &view, self.core.siblings.is_some());
         self.core.show_cluster(Box::new(view));
+        self.leave();
         self.stand(standing);
         self.core.tell_place();
     }
@@ -337,9 +338,10 @@ fn log_forming(before: Option<&ClusterView>, view: &ClusterView) {
 }
 
 /// The removal of this node: afterwards no node sends it anything.
-fn log_leaving(before: Option<&ClusterView>, view: &ClusterView) {
+fn log_leaving(before: Option<&ClusterView>, view: &ClusterView, begins_anew: bool) {
     if view.has_left() && before.is_some_and(|before| !before.has_left()) {
         let node = &view.name;
-        tracing::warn!("{node} was removed from its cluster: stop it, and empty its folder");
+        let what = if begins_anew { "it begins anew" } else { "stop it, and empty its folder" };
+        tracing::warn!("{node} was removed from its cluster: {what}");
     }
 }

@@ -18,6 +18,7 @@ pub(super) mod wait;
 
 use super::core::Core;
 use crate::cluster::driver::Status;
+use crate::cluster::members::names::{Address, Name as NodeName};
 use crate::cluster::raft::member::Role;
 use crate::ids::ClientId;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, REPLICAS_LOOK_US, TICK_US};
@@ -35,6 +36,7 @@ use crate::server::turn::observers::Observers;
 use crate::server::turn::standstill::Backlog;
 use crate::server::turn::troubles::Troubles;
 use crate::time::Micros;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -78,6 +80,8 @@ pub struct Turns {
     pub(super) leaving: Option<Leaving>,
     /// Whether another node should lead this partition.
     balance: Balance,
+    /// The nodes that the raft thread was told of, see [`Turns::hint`].
+    hinted: BTreeMap<NodeName, Address>,
     /// On a node: its troubles, and the last reports about them.
     pub(super) troubles: Troubles,
     /// When all clients are looked at next; monotonic, µs.
@@ -110,6 +114,7 @@ impl Turns {
             follows: false,
             leaving: None,
             balance: Balance::default(),
+            hinted: BTreeMap::new(),
             troubles: Troubles::default(),
             next_id: 1,
             notifier,
@@ -291,6 +296,7 @@ impl Turns {
             self.close_overdue();
             self.look_at_troubles();
             self.balance();
+            self.hint();
             self.settle_operators();
             self.log_left_out();
             zones::log_missed(&self.core.engine.take_missed());

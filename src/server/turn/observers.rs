@@ -145,6 +145,10 @@ impl Turns {
     }
 
     pub(in crate::server) fn standing(&self, draining: bool) -> ServiceState {
+        if self.core.siblings.as_ref().is_some_and(|siblings| siblings.leaves(siblings.own())) {
+            // The process goes on.
+            return ServiceState::Apart("it was removed from its cluster, and begins anew".into());
+        }
         if draining || self.core.process.shutdown.is_some() {
             return ServiceState::Stopping;
         }

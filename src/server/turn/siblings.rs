@@ -1,5 +1,6 @@
 //! A partition's share of a process with several: what it tells its siblings and takes from them, turn by turn.
 
+use crate::cluster::members::names::Listed;
 use crate::config::options::Name;
 use crate::error::Shown;
 use crate::hash_slot::{hash_slot, partition_of};
@@ -26,6 +27,37 @@ impl Turns {
     pub(super) fn client_count(&self) -> u64 {
         let own = self.clients.count() as u64;
         self.core.siblings.as_ref().map_or(own, |siblings| siblings.count_clients(own))
+    }
+}
+
+impl Turns {
+    /// Once a second, as long as this node is not a member of the partition's cluster: names to the raft thread the nodes
+    /// of other partitions, some of which may be members. The nodes of `cluster-nodes` may all have left by now.
+    pub(super) fn hint(&mut self) {
+        let (Some(siblings), Some(view)) = (&self.core.siblings, &self.core.view) else { return };
+        if view.cluster.is_some() {
+            return;
+        }
+        let mut nodes = self.hinted.clone();
+        // Those that were known before stay: this node may have lost its last partition.
+        nodes.extend(siblings.nodes_of_others().into_iter().map(|node| (node.name, node.peer)));
+        if nodes != self.hinted
+            && let Some(node) = self.core.durability.replicated()
+        {
+            let listed = nodes.clone().into_iter();
+            node.hint(listed.map(|(name, peer)| Listed { name, peer }).collect());
+            self.hinted = nodes;
+        }
+    }
+
+    /// A partition whose node was removed begins anew, in an empty folder.
+    pub(super) fn leave(&self) {
+        if let (Some(siblings), Some(view)) = (&self.core.siblings, &self.core.view)
+            && view.has_left()
+            && !siblings.leaves(siblings.own())
+        {
+            siblings.leave();
+        }
     }
 }
 

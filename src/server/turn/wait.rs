@@ -91,7 +91,9 @@ impl Loop {
     /// Finishes what is half done and sees the last replies out, within bounds.
     async fn drain(mut self) -> io::Result<()> {
         tracing::info!("stopping: no new commands are accepted");
-        if let Some(siblings) = &self.turns.core.siblings {
+        if let Some(siblings) = &self.turns.core.siblings
+            && !siblings.leaves(siblings.own())
+        {
             siblings.stop_others(false);
         }
         self.listeners.clear();

@@ -10,6 +10,7 @@
 use crate::cluster;
 use crate::cluster::driver::{DriverEvent, MemberChange, Proposed, Status, WrongChange};
 use crate::cluster::members::directory::{self, Directory};
+use crate::cluster::members::names::Listed;
 use crate::cluster::raft::entry::{Base, EpochFacts, LogEntry, Payload};
 use crate::cluster::raft::member::{
     self, DecidedBatch, Delivery, Effect, EnginePosition, Member, Role,
@@ -336,6 +337,11 @@ impl Replicated {
         asked.push_back(change.clone());
         self.mailbox.ask(Ask::Change(change));
         Ok(())
+    }
+
+    /// While this node is not a member: members may be at these places, too.
+    pub fn hint(&self, nodes: Vec<Listed>) {
+        self.mailbox.ask(Ask::Hint(nodes));
     }
 
     /// How often the engine had to be read again.
