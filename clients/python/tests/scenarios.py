@@ -96,14 +96,14 @@ async def handle_async(behaviours, path, body, job):
 
 
 class Run:
-    def __init__(self, scenario, mode):
-        self.scenario, self.mode = scenario, mode
+    def __init__(self, scenario, mode, partitions=1):
+        self.scenario, self.mode, self.partitions = scenario, mode, partitions
         self.workers, self.exits, self.took = {}, {}, {}
         self.leased_most = {}
         self.lost_counted = []
 
     def run(self):
-        with Server() as self.server, tempfile.TemporaryDirectory() as folder:
+        with Server(partitions=self.partitions) as self.server, tempfile.TemporaryDirectory() as folder:
             self.ledger = Ledger(Path(folder, "ledger"))
             try:
                 self._run()
@@ -174,12 +174,15 @@ class Run:
             time.sleep(0.01)
 
     def _step_command(self, words):
-        self.server.call(*(self._client(word) if isinstance(word, dict) else word for word in words))
-
-    def _client(self, word):
-        ((which, number),) = word.items()
-        runner = self.workers[number].runner
-        return (runner.takers[0] if which == "worker" else runner.teller).line.id
+        """A word that is a dict means one of a worker's connections; the command goes to its partition."""
+        server = self.server.redis
+        for at, word in enumerate(words):
+            if isinstance(word, dict):
+                ((which, number),) = word.items()
+                runner = self.workers[number].runner
+                line = (runner.takers[0] if which == "worker" else runner.tellers[0]).line
+                server, words = line._last, [*words[:at], line.id, *words[at + 1 :]]
+        server.execute_command(*words)
 
     def _step_stop(self, numbers):
         for number in numbers:

@@ -39,7 +39,7 @@ def main():
     queue = Delayd(url)
     places = {"processes": PLACES // 2} if mode == "processes" else {"concurrency": PLACES}
     lease = os.environ.get("SINK_LEASE", "60s")
-    queue.worker("sink", lease=lease, **places)(work_async if mode == "asyncio" else work)
+    queue.worker(*os.environ.get("SINK_QUEUES", "sink").split(), lease=lease, **places)(work_async if mode == "asyncio" else work)
     Ledger(ledger).write("up", os.getpid())
     queue.run(grace=os.environ.get("SINK_GRACE", "10s"))
 

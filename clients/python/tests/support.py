@@ -37,12 +37,16 @@ def until(condition, seconds=PATIENCE_S, pause=0.005):
 
 
 class Server:
-    """delayd on a port of its own; with a journal it can be killed and started again on the same port."""
+    """delayd on a port of its own, or on one for each of several partitions; with a journal it can be killed and started again on
+    the same port."""
 
-    def __init__(self, journal=False, **options):
+    def __init__(self, journal=False, partitions=1, port=0, **options):
         self.dir = tempfile.mkdtemp(prefix="delayd-py-test-")
-        self.options = {"appendonly": "yes" if journal else "no", "journal-segment-size": "1mb", **options}
-        self.port = 0
+        self.partitions = partitions
+        self.options = {"appendonly": "yes" if journal else "no", "journal-segment-size": f"{partitions}mb", **options}
+        if partitions > 1:
+            self.options["cluster-partitions"] = partitions
+        self.port = port
         self.start()
 
     def start(self):
@@ -56,15 +60,19 @@ class Server:
             )
         def listens():
             assert self.process.poll() is None, log.read_text()
-            return re.search(r"listens on [^ ]*?:(\d+)", log.read_text())
+            return re.search(r"listens on .*?:(\d+)", log.read_text())
         atexit.register(self.process.kill)
         self.port = int(until(listens)[1])
-        self.redis = redis.Redis(port=self.port, socket_timeout=10, protocol=2)
         until(self._answers)
 
     def _answers(self):
         try:
-            return self.redis.ping()
+            if self.partitions > 1:
+                self.redis = redis.RedisCluster(host="127.0.0.1", port=self.port, socket_timeout=10, protocol=2)
+            else:
+                self.redis = redis.Redis(port=self.port, socket_timeout=10, protocol=2)
+            # An answer to a question about a queue: its partition has loaded.
+            return [self.stats(queue) for queue in "abcdefgh"]
         except redis.RedisError:
             return False
 

@@ -1,4 +1,4 @@
-"""Every scenario of clients/conformance, with threads, asyncio and processes."""
+"""Every scenario of clients/conformance, with threads, asyncio and processes; with threads also on a server of four partitions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from scenarios import Run, scenarios
 
 ALL = {f"{mode}: {scenario['name']}": (scenario, mode) for scenario, mode in scenarios()}
+ALL |= {f"partitions: {scenario['name']}": (scenario, mode, 4) for scenario, mode in ALL.values() if mode == "threads"}
 AT_A_TIME = 6
 
 
@@ -32,5 +33,5 @@ def test_all_rules_are_numbers_of_the_rules():
     from scenarios import FOLDER
 
     text = (FOLDER.parent / "RULES.md").read_text()
-    for scenario, _ in ALL.values():
+    for scenario, *_ in ALL.values():
         assert scenario["rules"] and all(f"\n{number}. " in text for number in scenario["rules"]), scenario["name"]

@@ -123,7 +123,7 @@ def test_an_outcome_that_is_cut_off_is_told_again(server, way, outcome):
         # Applied, and the reply is held back.
         until(lambda: server.stats(name)["acked" if outcome == "ack" else "nacked"] == 1)
     else:
-        until(lambda: worker.runner.teller.untold or not worker.runner.running)
+        until(lambda: worker.runner.tellers[0].untold or not worker.runner.running)
     proxy.cut_all()
     proxy.stalled[way].clear()
     until(lambda: server.stats(name)["acked"] == 1)

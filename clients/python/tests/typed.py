@@ -14,6 +14,7 @@ class Mail(TypedDict):
 
 
 queue = Delayd("redis://localhost:9248", app="shop", codec=JSON)
+spread = Delayd(["redis://n1:9248", "redis://n2:9248"])
 
 
 @queue.worker("emails", concurrency=8, lease="30s", timeout=timedelta(minutes=5))

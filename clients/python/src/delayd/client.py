@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, TypeVar, Uni
 
 import redis
 
-from .connection import Backoff, Line, Refused, Word, pairs, pool_for, refusal
+from .connection import ELSEWHERE, Backoff, Refused, Word, kind, pairs, refusal
 from .job import JSON, Codec, meta_of
-from .places import Handler, Routes
+from .routes import Handler, Routes
+from .servers import Client, One, Route, Servers
 from .times import Duration, Instant, duration, seconds, when
 from .words import AddOptions, NewJob, ScheduleOptions, add_words, of_group, schedule_words
 from .worker import Group, Runner
@@ -35,15 +36,13 @@ PIPELINE_MAX = 1000
 
 
 class Delayd:
-    """Queues on one server. `url` is `redis://host:port`, `delayd://host`, or a `redis.Redis`, for example of a Sentinel."""
+    """Queues on a server. `url` is `redis://host:port`, `delayd://host`, or a `redis.Redis`, for example of a Sentinel; of a
+    cluster or of a server with partitions any node's, or a list of several."""
 
     def __init__(
-        self, url: Union[str, redis.Redis, None] = None, *, app: str = "delayd", codec: Codec = JSON, trace: bool = False
+        self, url: Union[One, Sequence[One]] = None, *, app: str = "delayd", codec: Codec = JSON, trace: bool = False
     ) -> None:
-        # Connections of a Sentinel's client need its pool, and hold it weakly.
-        self._target = url
-        self.pool = pool_for(url)
-        self.redis: Any = redis.Redis(connection_pool=self.pool)
+        self._servers = Servers(url)
         self.app, self.codec, self.trace = app, codec, trace
         self._workers: list[tuple[list[str], Routes, dict[str, Any]]] = []
         self._schedules: dict[tuple[str, str], tuple[Handler, list[Word]]] = {}
@@ -86,14 +85,33 @@ class Delayd:
         replies: list[Any] = []
         size = len(commands) if atomic else PIPELINE_MAX
         for start in range(0, len(commands), size or 1):
-            pipeline = self.redis.pipeline(transaction=atomic)
-            for words in commands[start : start + size]:
-                pipeline.execute_command(*words)
-            replies += pipeline.execute(raise_on_error=False)
+            replies += self._pipeline(queue, commands[start : start + size], atomic)
         for error in replies:
             if isinstance(error, redis.ResponseError):
                 raise refusal(error)
         return [_text(reply) for reply in replies]
+
+    def _pipeline(self, queue: str, commands: list[list[Word]], atomic: bool) -> list[Any]:
+        replies: list[Any] = [None] * len(commands)
+        left = list(range(len(commands)))
+
+        def send(client: Client) -> None:
+            pipeline = client.pipeline(transaction=atomic)
+            for number in left:
+                pipeline.execute_command(*commands[number])
+            for number, reply in zip(left[:], pipeline.execute(raise_on_error=False)):
+                replies[number] = reply
+            # What a server without the queue refused was not done.
+            left[:] = [number for number in left if isinstance(replies[number], Exception) and kind(replies[number]) in ELSEWHERE]
+            if left:
+                raise replies[left[0]]
+
+        try:
+            self._servers.run(queue, send)
+        except redis.ResponseError:
+            if atomic or not left:
+                raise
+        return replies
 
     def cancel(self, queue: str, id: str, *, force: bool = False) -> Optional[str]:
         """The state in which the job was: delayed, ready, dead (it is removed), leased (only with force); or None."""
@@ -145,14 +163,16 @@ class Delayd:
         return int(self.call(*words, *of_group(group)))
 
     def call(self, *words: Word) -> Any:
-        """Any command; error replies are raised as Refused, or Exists, Full, Paused."""
+        """Any command; error replies are raised as Refused, or Exists, Full, Paused. One without a queue goes to one partition."""
+        # Where another word names the queue, the reply says where it belongs.
+        queue = words[2 if words[0] in ("DELAY.SCHEDULE", "DELAY.CONFIG") else 1] if len(words) > 2 else words[-1]
         try:
-            return self.redis.execute_command(*words)
+            return self._servers.run(queue, lambda client: client.execute_command(*words))
         except redis.ResponseError as error:
             raise refusal(error) from error
 
     def close(self) -> None:
-        self.pool.disconnect()
+        self._servers.close()
 
     def _traced(self, options: dict[str, Any]) -> dict[str, Any]:
         """With the trace context of the caller, for the handler's span."""
@@ -254,22 +274,22 @@ class Delayd:
         if not workers:
             raise ValueError("nothing is declared: decorate a function with worker, every or cron")
         groups = [Group(queues, routes, self.codec, options) for queues, routes, options in workers]
-        return Runner(self.pool, groups, self._hooks, seconds(grace), self.trace)
+        return Runner(self._servers, groups, self._hooks, seconds(grace), self.trace)
 
-    def _prepare(self, line: Line, sync: bool) -> None:
-        info = line.call("INFO", "server").decode()
+    def _prepare(self, line: Callable[[str], Route], sync: bool) -> None:
+        queues = dict.fromkeys([queue for queues, _, _ in self._workers for queue in queues] + [queue for queue, _ in self._schedules])
+        info = line(next(iter(queues))).call("INFO", "server").decode()
         version = re.search(r"^delayd_version:(\d+)\.(\d+)\.(\d+)", info, re.M)
         if not version:
             raise Refused("ERR this is not a delayd server: INFO server shows no delayd_version")
         if tuple(map(int, version.groups())) < LEAST_SERVER:
             raise Refused(f"ERR delayd {'.'.join(map(str, LEAST_SERVER))} or later is needed, this is {'.'.join(version.groups())}")
         for (queue, name), (_, words) in self._schedules.items():
-            line.call("DELAY.SCHEDULE", "SET", queue, name, *words)
-        for queue in {queue for queues, _, _ in self._workers for queue in queues} | {queue for queue, _ in self._schedules}:
-            if sync:
-                self._remove_undeclared(line, queue)
+            line(queue).call("DELAY.SCHEDULE", "SET", queue, name, *words)
+        for queue in queues if sync else ():
+            self._remove_undeclared(line(queue), queue)
 
-    def _remove_undeclared(self, line: Line, queue: str) -> None:
+    def _remove_undeclared(self, line: Route, queue: str) -> None:
         after: list[Word] = []
         while rows := line.call("DELAY.SCHEDULE", "LIST", queue, *after):
             after = ["AFTER", rows[-1][0]]
@@ -282,7 +302,7 @@ class Delayd:
 class Background:
     """A worker on threads of its own."""
 
-    def __init__(self, runner: Runner, prepare: Callable[[Line], None]) -> None:
+    def __init__(self, runner: Runner, prepare: Callable[[Callable[[str], Route]], None]) -> None:
         self.runner = runner
         self._clean = False
         self._error: Optional[Exception] = None
@@ -302,7 +322,7 @@ class Background:
             raise self._error
         return self._clean
 
-    def _run(self, prepare: Callable[[Line], None]) -> None:
+    def _run(self, prepare: Callable[[Callable[[str], Route]], None]) -> None:
         try:
             self._clean = self.runner.supervise(prepare)
         except Exception as error:

@@ -47,7 +47,8 @@ class Paused(Refused):
 
 def kind(error: Exception) -> str:
     """The class of an error reply."""
-    return _KINDS.get(type(error).__name__) or str(error).split(" ", 1)[0]
+    # redis-py puts "Command # 1 (...) of pipeline caused error: " before the text.
+    return _KINDS.get(type(error).__name__) or str(error).rpartition(" caused error: ")[2].split(" ", 1)[0]
 
 
 def refusal(error: redis.ResponseError) -> redis.ResponseError:
@@ -95,27 +96,28 @@ def pairs(reply: Any) -> dict[str, Any]:
 class Line:
     """Sends and reads; whatever goes wrong closes it."""
 
-    def __init__(self, pool: redis.ConnectionPool, timeout: float) -> None:
-        connect = min(CONNECT_TIMEOUT, timeout)
-        kwargs = {"socket_connect_timeout": connect, **pool.connection_kwargs, "socket_timeout": timeout}
-        self._new: Any = lambda: pool.connection_class(**kwargs)
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
         self._connection: Any = None
         self.id: Optional[int] = None
+        # What CLUSTER SLOTS answered: a list, if queues belong to partitions.
+        self.slots: Any = None
 
-    def open(self) -> None:
-        if self._connection is not None:
-            return
-        connection = self._connection = self._new()
+    def connect(self, pool: redis.ConnectionPool) -> None:
+        connect = min(CONNECT_TIMEOUT, self._timeout)
+        kwargs = {"socket_connect_timeout": connect, **pool.connection_kwargs, "socket_timeout": self._timeout}
+        connection = self._connection = pool.connection_class(**kwargs)
         try:
             connection.connect()
             said: list[list[Word]] = [
                 ["CLIENT", "SETNAME", f"worker:{socket.gethostname()}:{os.getpid()}"],
                 ["CLIENT", "SETINFO", "lib-name", "delayd-py"],
                 ["CLIENT", "SETINFO", "lib-ver", __version__],
+                ["CLUSTER", "SLOTS"],
                 ["CLIENT", "ID"],
             ]
             self.send(said)
-            *_, id = [self.read() for _ in said]
+            *_, self.slots, id = [self.read() for _ in said]
             self.id = id if isinstance(id, int) else None
         except BaseException:
             self.close()
@@ -130,14 +132,6 @@ class Line:
             return self._connection.read_response(disable_decoding=True)
         except redis.ResponseError as error:
             return error
-
-    def call(self, *words: Word) -> Any:
-        self.open()
-        self.send([words])
-        reply = self.read()
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
 
     def close(self) -> None:
         connection, self._connection, self.id = self._connection, None, None

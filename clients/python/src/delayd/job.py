@@ -86,12 +86,12 @@ class Job(Generic[Body]):
     # The worker's own fields have an underscore: deadlines are of its monotonic clock.
     __slots__ = (
         "queue", "id", "raw", "body", "token", "attempt", "due_ms", "lost", "group", "_group", "_meta",
-        "_id", "_queue", "_lease", "_until", "_extend_at", "_started", "_places", "_again", "_cancelled", "_error",
+        "_id", "_queue", "_lease", "_until", "_extend_at", "_started", "_places", "_teller", "_again", "_cancelled", "_error",
     )  # fmt: skip
 
     body: Body
 
-    def __init__(self, reply: Any, lease: float, sent: float, places: Any = None) -> None:
+    def __init__(self, reply: Any, lease: float, sent: float, places: Any = None, teller: Any = None) -> None:
         self._queue, self._id, self.raw, self.token, self.attempt, self.due_ms = reply[:6]
         self._group, self._meta = reply[7:9]
         self.group: Optional[str] = self._group and self._group.decode("utf-8", "surrogateescape")
@@ -100,7 +100,7 @@ class Job(Generic[Body]):
         self.lost = False
         self._lease, self._until, self._extend_at = lease, sent + lease, sent + lease / 3
         self._started = 0.0
-        self._places = places
+        self._places, self._teller = places, teller
         self._again = False
         self._cancelled: Optional[str] = None
         self._error: Optional[BaseException] = None

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import logging
 import multiprocessing
 import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
-from importlib import import_module
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
-from .job import DONE, GIVEN_BACK, Codec, Job, Outcome, failed, outcome_of, undecodable
+from .job import DONE, GIVEN_BACK, Codec, Job, Outcome, failed, outcome_of
+from .routes import Routes, end_fork, execute, prepare, span
 
 if TYPE_CHECKING:
     from .worker import Group
@@ -25,130 +26,119 @@ log = logging.getLogger("delayd")
 
 PATIENCE = 0.2
 COLLECT = 0.001
-
-
-class Handler:
-    """A function, and whether it takes the job beside the body."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        call = type(function).__call__
-        if any(is_one(each) for is_one in (inspect.isgeneratorfunction, inspect.isasyncgenfunction) for each in (function, call)):
-            raise TypeError(f"{function!r} is a generator: nothing of it would run")
-        self.function = function
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-        try:
-            taken = [p for p in inspect.signature(function).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        except ValueError:  # Some builtins do not tell.
-            taken = []
-        self._takes_job = sum(p.default is p.empty for p in taken) >= 2 or any(p.name == "job" for p in taken[1:])
-
-    def __call__(self, job: Job[Any]) -> Any:
-        return self.function(job.body, job) if self._takes_job else self.function(job.body)
-
-
-class Routes:
-    """Which handler a job is for: that of the schedule of this program's which its id names, else that of its queue."""
-
-    def __init__(self, app: str) -> None:
-        self.app = app
-        self.by_queue: dict[str, Handler] = {}
-        self.by_schedule: dict[tuple[str, str], Handler] = {}
-
-    def find(self, job: Job[Any]) -> Optional[Handler]:
-        name, _, at = job.id.rpartition("@")
-        if name.startswith(f"{self.app}:") and at.isdecimal():
-            return self.by_schedule.get((job.queue, name))
-        return self.by_queue.get(job.queue)
-
-    def all(self) -> list[Handler]:
-        return [*self.by_queue.values(), *self.by_schedule.values()]
-
-
-def prepare(routes: Routes, codec: Codec, job: Job[Any]) -> Any:
-    """The handler, with the body decoded; or the outcome when it comes to neither."""
-    handler = routes.find(job)
-    if handler is None:
-        return failed(f"this program has no function for {job.id}")
-    try:
-        job.body = codec.decode(job.raw)
-    except Exception as error:
-        return undecodable(error)
-    return handler
-
-
-def span(traced: bool, job: Job[Any]) -> Any:
-    if not traced:
-        return nullcontext()
-    # By name: it is not installed everywhere, nor where types are checked.
-    trace: Any = import_module("opentelemetry.trace")
-    context = import_module("opentelemetry.propagate").extract({name: value for name, value in job.meta.items() if isinstance(value, str)})
-    late = time.time() * 1000 - job.due_ms
-    values = {"delayd.queue": job.queue, "delayd.id": job.id, "delayd.attempt": job.attempt, "delayd.lateness_ms": late}
-    return trace.get_tracer("delayd").start_as_current_span("delayd.job", context, attributes=values)
-
-
-def execute(routes: Routes, codec: Codec, traced: bool, job: Job[Any]) -> Outcome:
-    handler, process = prepare(routes, codec, job), os.getpid()
-    if isinstance(handler, Outcome):
-        return handler
-    try:
-        with span(traced, job):
-            result = handler(job)
-            if inspect.isawaitable(result):
-                # In a child process, or behind a decorator that does not say so.
-                asyncio.run(_whole(result))
-    except BaseException as error:
-        _end_fork(process, error)
-        job._error = error
-        return outcome_of(error)
-    _end_fork(process)
-    return DONE
-
-
-async def _whole(result: Any) -> None:
-    await result
-
-
-def _end_fork(process: int, error: Optional[BaseException] = None) -> None:
-    """Ends the child of a handler that forked: it would go on as a second worker with this one's connections."""
-    if os.getpid() == process:
-        return
-    code = error.code if isinstance(error, SystemExit) else error
-    os._exit(code if isinstance(code, int) else int(code is not None))
+#: For each taker: with fewer, those whose queues are empty would be asked more often than those with jobs.
+EMPTY_FOR = 0.001
 
 
 class Places:
-    """Counts the free ones. A job that was started is finished once, by `finish`."""
+    """Counts the free ones. A job that was started is finished once, by `finish`.
+
+    While fewer are free than there are takers, these ask one after the other, in the order of their queues: no more jobs come
+    than there are places, and those of the first queues come first.
+    """
 
     cancels = False
 
-    def __init__(self, group: Group, count: int) -> None:
-        self.group, self.count, self.free = group, count, count
-        self._changed = threading.Condition()
+    def __init__(self, group: Group, count: int, takers: int) -> None:
+        self.group, self.count, self.free, self.takers = group, count, count, takers
+        self._lock = threading.Lock()
+        #: Where each taker waits for its turn.
+        self._doors = [threading.Condition(self._lock) for _ in range(takers)]
+        # Takers that will ask; the one that may ask next; the one that asks now. A single one always may.
+        self._here = set(range(takers))
+        self._next: Optional[int] = None
+        self._asking = 0 if takers == 1 else None
+        # When each has asked last, as a number; and when in vain.
+        self._last, self._numbers = [0] * takers, itertools.count(1)
+        self._empty = [0.0] * takers
+
+    @property
+    def are_scarce(self) -> bool:
+        return self.free < self.takers
 
     def wait_free(self) -> int:
-        """Free places; once all were taken, half of them or what 1 ms gives."""
-        with self._changed:
-            if not self.free:
-                self._changed.wait_for(lambda: self.free, PATIENCE)
-                half = max(1, self.count // 2)
-                if 0 < self.free < half:
-                    self._changed.wait_for(lambda: self.free >= half, COLLECT)
-            return self.free
+        """Free places, for a single taker; once all were taken, half of them or what 1 ms gives."""
+        with self._lock:
+            full = not self.free
+            self._doors[0].wait_for(lambda: self.free, PATIENCE)
+            return self._collect(0, full)
+
+    def _collect(self, taker: int, full: bool) -> int:
+        half = max(1, self.count // 2)
+        if full and 0 < self.free < half:
+            self._doors[taker].wait_for(lambda: self.free >= half, COLLECT)
+        return self.free
+
+    @contextmanager
+    def turn(self, taker: int) -> Iterator[int]:
+        """Free places for the only taker that asks now; none if it is not its turn yet."""
+        free = 0
+        with self._lock:
+            full = not self.free
+            self._here.add(taker)
+            self._choose()
+            mine = self._doors[taker].wait_for(lambda: self._next == taker, PATIENCE)
+            if mine:
+                self._next, self._asking, self._last[taker] = None, taker, next(self._numbers)
+                free = self._collect(taker, full)
+        try:
+            yield free
+        finally:
+            # It is still here: if it has found jobs, it comes before those of later queues again.
+            if mine:
+                with self._lock:
+                    self._asking = None
+                    self._choose()
+
+    def _choose(self) -> None:
+        """Lets the next one ask, if none does."""
+        may = self.free and self._asking is None and self._here
+        self._next = min(self._here, key=self._rank) if may else None
+        if self._next is not None:
+            self._doors[self._next].notify()
+
+    def _rank(self, taker: int) -> tuple[bool, int, int]:
+        was_empty = time.monotonic() < self._empty[taker] + EMPTY_FOR * self.takers
+        return was_empty, self._last[taker] if self.group.rotate else 0, taker
+
+    def note(self, taker: int, found: bool) -> None:
+        """Whether there were jobs: queues without any are not asked again at once while others have some."""
+        self._empty[taker] = 0.0 if found else time.monotonic()
+
+    def leave(self, taker: int) -> None:
+        """It waits, or cannot ask: the next one may."""
+        with self._lock:
+            if self.takers > 1:
+                self._here.discard(taker)
+                self._choose()
+
+    def claim(self, number: int) -> int:
+        """How many of so many jobs have a place."""
+        with self._lock:
+            claimed = min(number, self.free)
+            self.free -= claimed
+            full = not self.free
+            self._choose()
+        if full and self.takers > 1:
+            # Others may be waiting for jobs.
+            self.group.runner.wake()
+        return claimed
+
+    def release(self, number: int = 1) -> None:
+        with self._lock:
+            self.free += number
+            if self._asking is None:
+                self._choose()
+            else:
+                self._doors[self._asking].notify()
 
     def start(self, jobs: Sequence[Job[Any]]) -> None:
-        with self._changed:
-            self.free -= len(jobs)
-        self._begin(jobs)
+        """Runs jobs that have claimed their places."""
+        raise NotImplementedError
 
     def finish(self, job: Job[Any], outcome: Outcome) -> None:
         self.group.runner.finish(job, outcome)
-        with self._changed:
-            self.free += 1
-            self._changed.notify()
-
-    def _begin(self, jobs: Sequence[Job[Any]]) -> None:
-        raise NotImplementedError
+        self.release()
 
     def cancel(self, job: Job[Any], why: str) -> None:
         """Ends a running handler where it can be ended."""
@@ -158,14 +148,14 @@ class Places:
 
 
 class Threads(Places):
-    def __init__(self, group: Group, count: int) -> None:
-        super().__init__(group, count)
+    def __init__(self, group: Group, count: int, takers: int) -> None:
+        super().__init__(group, count, takers)
         self._jobs: SimpleQueue[Optional[Job[Any]]] = SimpleQueue()
         self._threads = [threading.Thread(target=self._serve, args=(number,), daemon=True) for number in range(count)]
         for thread in self._threads:
             thread.start()
 
-    def _begin(self, jobs: Sequence[Job[Any]]) -> None:
+    def start(self, jobs: Sequence[Job[Any]]) -> None:
         for job in jobs:
             self._jobs.put(job)
 
@@ -187,8 +177,8 @@ class Loop(Places):
 
     cancels = True
 
-    def __init__(self, group: Group, count: int) -> None:
-        super().__init__(group, count)
+    def __init__(self, group: Group, count: int, takers: int) -> None:
+        super().__init__(group, count, takers)
         self._tasks: dict[Job[Any], asyncio.Task[None]] = {}
         self._loop = asyncio.new_event_loop()
         self._closed = False
@@ -201,7 +191,7 @@ class Loop(Places):
             except BaseException as error:  # sys.exit() in a task that a handler has begun ends the loop.
                 log.error("a task beside the handlers raised %s", type(error).__name__)
 
-    def _begin(self, jobs: Sequence[Job[Any]]) -> None:
+    def start(self, jobs: Sequence[Job[Any]]) -> None:
         self._loop.call_soon_threadsafe(self._create, jobs)
 
     def _create(self, jobs: Sequence[Job[Any]]) -> None:
@@ -233,13 +223,13 @@ class Loop(Places):
                 return failed("timeout") if job._cancelled == "timeout" else GIVEN_BACK
             return outcome_of(error)
         except BaseException as error:
-            _end_fork(process, error)
+            end_fork(process, error)
             job._error = error
             return outcome_of(error)
         finally:
             if timer:
                 timer.cancel()
-        _end_fork(process)
+        end_fork(process)
         # It may have caught the cancellation.
         return failed("timeout") if job._cancelled == "timeout" else DONE
 
@@ -281,14 +271,14 @@ class Processes(Threads):
 
     cancels = True
 
-    def __init__(self, group: Group, count: int) -> None:
+    def __init__(self, group: Group, count: int, takers: int) -> None:
         # Not a fork of this process: it has threads, and a fork would share the pipes of the other children.
         methods = multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         self._children: list[Any] = [None] * count
         self._up: set[int] = set()
         self._busy: dict[Job[Any], int] = {}
-        super().__init__(group, count)
+        super().__init__(group, count, takers)
 
     def _start_child(self) -> Any:
         ours, theirs = self._context.Pipe()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 from .client import Delayd
 from .job import Codec, Job, Outcome
-from .places import Routes, execute
+from .routes import Routes, execute
 from .words import group_word, meta_words
 
 __all__ = ["Ran", "run_inline"]

@@ -12,18 +12,19 @@ from typing import Any, Callable, Optional, Union
 
 import redis
 
-from .connection import ELSEWHERE, Backoff, Line, Word, is_final, kind, refusal
+from .connection import ELSEWHERE, Backoff, Word, is_final, kind, refusal
 from .job import GIVEN_BACK, Codec, Job, Outcome, failed
-from .places import Loop, Places, Processes, Routes, Threads
+from .places import Loop, Places, Processes, Threads
+from .routes import Routes
+from .servers import Route, Servers, slot_of
+from .taker import Taker
 
 log = logging.getLogger("delayd")
 
-WAIT_MAX = 5.0
 TELL_TIMEOUT = 5.0
 UNBLOCK_EVERY = 0.05
 TELLING_AFTER_GRACE = 1.0
 PAIRS_MAX = 1000
-COUNT_MAX = 10_000
 COLLECT = 0.001
 COUNTERS = ("started", "done", "failed", "retried", "snoozed", "buried", "given_back", "lost")
 SIGNALS_SEEN_WITHIN = 0.2
@@ -34,7 +35,7 @@ Hooks = dict[str, list[Callable[..., Any]]]
 
 
 class Group:
-    """Queues that are served together, with places of their own and a connection that waits."""
+    """Queues that are served together, with places of their own and a connection that waits; of several slots, one for each."""
 
     def __init__(self, queues: list[str], routes: Routes, codec: Codec, options: dict[str, Any]) -> None:
         self.queues, self.routes, self.codec = queues, routes, codec
@@ -46,73 +47,23 @@ class Group:
         self.cancel_lost: bool = options["cancel_lost"]
         self.runner: Runner
 
-    def places(self) -> Places:
+    def places(self, takers: int) -> Places:
         if self.processes:
-            return Processes(self, self.concurrency)
+            return Processes(self, self.concurrency, takers)
         if any(handler.is_async for handler in self.routes.all()):
-            return Loop(self, self.concurrency)
-        return Threads(self, self.concurrency)
-
-
-class Taker(threading.Thread):
-    """Waits for jobs, as many as there are free places."""
-
-    def __init__(self, runner: Runner, group: Group, places: Places) -> None:
-        super().__init__(name="delayd-taker", daemon=True)
-        self.runner, self.group, self.places = runner, group, places
-        # After a longer wait a short lease would be over when the job arrives. A wait of 0 would have no end.
-        self.wait = max(0.001, min(WAIT_MAX, group.lease / 3))
-        self.line = Line(runner.pool, self.wait + 5)
-        self.stopped = threading.Event()
-        self.waiting: Optional[int] = None
-        self._turn = 0
-
-    def run(self) -> None:
-        backoff = Backoff()
-        while not self.stopped.is_set():
-            try:
-                jobs = self._take()
-                backoff.reset()
-                if jobs:
-                    self.places.start(jobs)
-            except Exception as error:
-                self.waiting = None
-                if self.runner.is_over("taking", error):
-                    break
-                if not isinstance(error, redis.ResponseError) or kind(error) in ELSEWHERE:
-                    self.line.close()
-                self.stopped.wait(backoff.next())
-        self.line.close()
-
-    def _take(self) -> list[Job[Any]]:
-        free = min(self.places.wait_free(), COUNT_MAX)
-        if not free or self.runner.teller.is_full():
-            self.stopped.wait(0.01 if free else 0)
-            return []
-        self.line.open()
-        group, queues = self.group, self.group.queues
-        if group.rotate:
-            queues = queues[self._turn :] + queues[: self._turn]
-            self._turn = (self._turn + 1) % len(queues)
-        lease = f"{round(group.lease * 1000)}ms"
-        words: list[Word] = ["DELAY.RESERVE", f"{self.wait:.3f}", len(queues), *queues, "COUNT", free, "LEASE", lease, "META"]
-        sent = time.monotonic()
-        self.waiting = self.line.id
-        if self.stopped.is_set():
-            return []
-        reply = self.line.call(*words)
-        self.waiting = None
-        return [job for job in (Job[Any](each, group.lease, sent, self.places) for each in reply or ()) if self.runner.arrive(job)]
+            return Loop(self, self.concurrency, takers)
+        return Threads(self, self.concurrency, takers)
 
 
 class Teller(threading.Thread):
-    """The only thread that uses the telling connection: outcomes, extensions, CLIENT UNBLOCK."""
+    """The only thread that uses the telling connection of a partition: outcomes, extensions, CLIENT UNBLOCK."""
 
-    def __init__(self, runner: Runner, leases: list[float]) -> None:
+    def __init__(self, runner: Runner, slot: int) -> None:
         super().__init__(name="delayd-teller", daemon=True)
         self.runner = runner
-        self.period = min(leases) / 6
-        self.line = Line(runner.pool, min(TELL_TIMEOUT, max(0.5, min(leases) / 3)))
+        lease = min(group.lease for group in runner.groups)
+        self.period = lease / 6
+        self.line = Route(runner.servers, slot, min(TELL_TIMEOUT, max(0.5, lease / 3)))
         self.inbox: SimpleQueue[Optional[tuple[Job[Any], Outcome]]] = SimpleQueue()
         self.untold: deque[tuple[Job[Any], Outcome]] = deque()
         self.closing: Optional[float] = None
@@ -150,7 +101,7 @@ class Teller(threading.Thread):
     def _collect(self) -> None:
         now = time.monotonic()
         until = min(self._tick, max(self._retry_at, now) if self.untold else self._tick)
-        if self.runner.stopping:
+        if self.runner.stopping or self._unwanted():
             until = min(until, now + UNBLOCK_EVERY)
         try:
             item = self.inbox.get(timeout=max(0.0, until - now)) if until > now else self.inbox.get_nowait()
@@ -166,7 +117,7 @@ class Teller(threading.Thread):
     def _due_for_extension(self, now: float) -> list[Job[Any]]:
         self._tick = now + self.period
         due: list[Job[Any]] = []
-        for job in list(self.runner.running.values()):
+        for job in [job for job in list(self.runner.running.values()) if job._teller is self]:
             if now >= job._until:
                 self.runner.lose(job, "its lease is over by this worker's clock")
             elif job._extend_at <= self._tick:
@@ -177,11 +128,15 @@ class Teller(threading.Thread):
                 log.warning("%r runs longer than its timeout of %gs; a thread cannot be cancelled", job, group.timeout)
         return due
 
+    def _unwanted(self) -> list[Taker]:
+        """Takers whose waiting should end: places are full, or the worker stops."""
+        return [taker for taker in self.runner.takers if taker.teller is self and taker.is_unwanted()]
+
     def _waiting_takers(self, now: float) -> list[Taker]:
-        if not self.runner.stopping or now < self._unblock_at:
-            return []
-        self._unblock_at = now + UNBLOCK_EVERY
-        return [taker for taker in self.runner.takers if taker.waiting is not None]
+        unwanted = self._unwanted() if now >= self._unblock_at else []
+        if unwanted:
+            self._unblock_at = now + UNBLOCK_EVERY
+        return unwanted
 
     def _speak(self, now: float, extended: list[Job[Any]], unblocked: list[Taker]) -> None:
         """One pipeline. What has been answered is taken off the list; the rest is said again."""
@@ -288,15 +243,18 @@ class Teller(threading.Thread):
 class Runner:
     """Everything that runs for one Delayd, from the first connection to the last word."""
 
-    def __init__(self, pool: redis.ConnectionPool, groups: list[Group], hooks: Hooks, grace: float, traced: bool = False) -> None:
-        self.pool, self.groups, self.hooks, self.grace, self.traced = pool, groups, hooks, grace, traced
+    def __init__(self, servers: Servers, groups: list[Group], hooks: Hooks, grace: float, traced: bool = False) -> None:
+        self.servers, self.groups, self.hooks, self.grace, self.traced = servers, groups, hooks, grace, traced
         self.running: dict[int, Job[Any]] = {}
         self.ending: dict[int, Job[Any]] = {}
         self.counters: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.mailbox: SimpleQueue[Mail] = SimpleQueue()
         self.stopping = False
+        self.places: list[Places] = []
         self.takers: list[Taker] = []
-        self.teller = Teller(self, [group.lease for group in groups])
+        #: One for each partition, once they are known.
+        self.tellers = [Teller(self, slot_of(groups[0].queues[0]))]
+        self._by_partition: dict[int, Teller] = {}
         self._counting = threading.Lock()
         self._said: dict[str, float] = {}
 
@@ -307,7 +265,7 @@ class Runner:
     def fail(self, error: Exception) -> None:
         self.mailbox.put(refusal(error) if isinstance(error, redis.ResponseError) else error)
 
-    def supervise(self, prepare: Callable[[Line], None]) -> bool:
+    def supervise(self, prepare: Callable[[Callable[[str], Route]], None]) -> bool:
         """Runs until it is stopped; whether everything was told. Raises what made it stop by itself."""
         end, clean = self._prepare(prepare), True
         if end is None:
@@ -316,30 +274,49 @@ class Runner:
                 end = self._attend(math.inf)
                 clean = self._shut_down()
             finally:
-                for taker in self.takers:
-                    taker.places.close()
+                for places in self.places:
+                    places.close()
         if isinstance(end, Exception):
             raise end
         return clean
 
-    def _prepare(self, prepare: Callable[[Line], None]) -> Optional[Mail]:
+    def _prepare(self, prepare: Callable[[Callable[[str], Route]], None]) -> Optional[Mail]:
         """What must be known or said before the first job, once the server can be reached."""
         backoff = Backoff()
         while True:
             try:
-                prepare(self.teller.line)
+                self._meet()
+                prepare(lambda queue: self._teller_of(queue).line)
                 return None
             except Exception as error:
-                self.teller.line.close()
+                for teller in self.tellers:
+                    teller.line.close()
                 self.is_over("starting", error)
             if (mail := self._attend(time.monotonic() + backoff.next())) is not None:
                 return mail
 
+    def _meet(self) -> None:
+        """The first connection says what partitions there are: a teller for each that has a queue of ours."""
+        self.tellers[0].line.open()
+        for slot in [slot_of(queue) for group in self.groups for queue in group.queues]:
+            partition = self.servers.partition(slot)
+            if partition not in self._by_partition:
+                if self._by_partition:
+                    self.tellers.append(Teller(self, slot))
+                self._by_partition[partition] = self.tellers[-1]
+
+    def _teller_of(self, queue: str) -> Teller:
+        return self._by_partition[self.servers.partition(slot_of(queue))]
+
     def _start(self) -> None:
-        self.teller.start()
+        for teller in self.tellers:
+            teller.start()
         for group in self.groups:
             group.runner = self
-            self.takers.append(Taker(self, group, group.places()))
+            slots = self.servers.by_slot(group.queues)
+            self.places.append(group.places(len(slots)))
+            for rank, queues in enumerate(slots):
+                self.takers.append(Taker(self, self.places[-1], rank, queues, self._teller_of(queues[0])))
         for taker in self.takers:
             taker.start()
 
@@ -360,7 +337,7 @@ class Runner:
         self.stopping = True
         for taker in self.takers:
             taker.stopped.set()
-        self.teller.inbox.put(None)
+        self.wake()
         in_order = self._wait_idle(self.grace)
         if not in_order:
             for job in list(self.running.values()):
@@ -369,10 +346,13 @@ class Runner:
         left = list(self.running.values())
         for job in left:
             log.warning("%r is still running: its lease ends in %.0fs", job, job._until - time.monotonic())
-        self.teller.closing = time.monotonic() + TELLING_AFTER_GRACE / 2
-        self.teller.inbox.put(None)
-        self.teller.join(TELLING_AFTER_GRACE)
-        taking, untold = any(taker.is_alive() for taker in self.takers), self.teller.left()
+        closing = time.monotonic() + TELLING_AFTER_GRACE / 2
+        for teller in self.tellers:
+            teller.closing = closing
+        self.wake()
+        for teller in self.tellers:
+            teller.join(max(0.0, closing + TELLING_AFTER_GRACE / 2 - time.monotonic()))
+        taking, untold = any(taker.is_alive() for taker in self.takers), sum(teller.left() for teller in self.tellers)
         if untold:
             log.warning("%d outcomes could not be told", untold)
         return not (left or taking or untold)
@@ -386,13 +366,18 @@ class Runner:
                 return False
         return True
 
-    def arrive(self, job: Job[Any]) -> bool:
+    def wake(self) -> None:
+        """The tellers look again at what is to be done."""
+        for teller in self.tellers:
+            teller.inbox.put(None)
+
+    def arrive(self, job: Job[Any], has_place: bool) -> bool:
         """Whether it may be started; else it is given back at once."""
-        fresh = not self.stopping and time.monotonic() < job._until
+        fresh = has_place and not self.stopping and time.monotonic() < job._until
         if fresh:
             self.running[id(job)] = job
         else:
-            self.teller.inbox.put((job, GIVEN_BACK))
+            job._teller.inbox.put((job, GIVEN_BACK))
         return fresh
 
     def begin(self, job: Job[Any]) -> bool:
@@ -414,7 +399,7 @@ class Runner:
                 self._call_hooks("fail", job, job._error)
             elif outcome.kind == "done" and self.hooks["done"]:
                 self._call_hooks("done", job)
-            self.teller.inbox.put((job, outcome))
+            job._teller.inbox.put((job, outcome))
         del self.ending[id(job)]
 
     def lose(self, job: Job[Any], why: str) -> None:
