@@ -19,25 +19,26 @@ const BACKOFF_MS = { first: 100, limit: 10_000 };
 
 /** @typedef {{ client: any, send: (args: any[]) => Promise<any>, close: () => void }} Adapter */
 
-/** ioredis 5 or later. @param {any} spec a client, options, or a URL @returns {Promise<Adapter>} */
-async function ioredis(spec) {
+/** ioredis 5 or later. @param {any} spec a client, options, or a URL @param {any} address instead of its own @returns {Promise<Adapter>} */
+async function ioredis(spec, address) {
   const settings = {
     lazyConnect: true, retryStrategy: null, sentinelRetryStrategy: null, enableOfflineQueue: false, enableReadyCheck: false,
     autoResendUnfulfilledCommands: false, disableClientInfo: true, connectTimeout: CONNECT_MS, protocol: 2,
-    commandTimeout: undefined, socketTimeout: undefined,
+    commandTimeout: undefined, socketTimeout: undefined, ...address,
   };
   const { Redis } = spec.duplicate ? spec.constructor : await import('ioredis');
-  const client = spec.duplicate?.(settings) ?? (typeof spec === 'string' ? new Redis(spec, settings) : new Redis({ ...spec, ...settings }));
+  const client = spec.duplicate?.(settings) ?? (typeof spec === 'string' ? new Redis(address ?? {}, spec, settings) : new Redis({ ...spec, ...settings }));
   return { client, send: (args) => client.callBuffer(...args), close: () => client.disconnect() };
 }
 
 /** @type {any} */
 let template;
-/** node-redis 5 or later. @param {any} spec @returns {Promise<Adapter>} */
-async function nodeRedis(spec) {
+/** node-redis 5 or later. @param {any} spec @param {any} address @returns {Promise<Adapter>} */
+async function nodeRedis(spec, address) {
   const options = spec.duplicate ? spec.options : typeof spec === 'string' ? { url: spec } : asNodeRedis(spec);
   const settings = {
-    socket: { ...options.socket, reconnectStrategy: false, connectTimeout: CONNECT_MS, socketTimeout: undefined },
+    ...(address && options.url && { url: moved(options.url, address) }),
+    socket: { ...options.socket, ...address, reconnectStrategy: false, connectTimeout: CONNECT_MS, socketTimeout: undefined },
     RESP: 2, disableOfflineQueue: true, disableClientInfo: true, maintNotifications: 'disabled', pingInterval: undefined,
   };
   // createClient() makes a class with hundreds of methods each time, duplicate() does not.
@@ -45,6 +46,14 @@ async function nodeRedis(spec) {
   const client = base.duplicate({ ...options, ...settings });
   const bytes = { typeMapping: { ['$'.charCodeAt(0)]: Buffer } };
   return { client, send: (args) => client.sendCommand(args, bytes), close: () => client.isOpen && client.destroy() };
+}
+
+/** A URL with another address. @param {string} url @param {{ host?: string, port: number }} address */
+function moved(url, { host, port }) {
+  const all = new URL(url);
+  if (host) all.hostname = host.includes(':') ? `[${host}]` : host;
+  all.port = String(port);
+  return all.href;
 }
 
 /** The options of ioredis and BullMQ in the words of node-redis. @param {any} spec */
@@ -61,12 +70,12 @@ const isInstalled = (name) =>
     throw error;
   });
 
-/** @param {any} spec @returns {Promise<Adapter>} */
-async function adapter(spec) {
-  if (typeof spec.callBuffer === 'function') return ioredis(spec);
-  if (spec.duplicate || spec.socket || spec.url) return nodeRedis(spec);
-  if (await isInstalled('ioredis')) return ioredis(spec);
-  if (await isInstalled('redis')) return nodeRedis(spec);
+/** @param {any} spec @param {any} address @returns {Promise<Adapter>} */
+async function adapter(spec, address) {
+  if (typeof spec.callBuffer === 'function') return ioredis(spec, address);
+  if (spec.duplicate || spec.socket || spec.url) return nodeRedis(spec, address);
+  if (await isInstalled('ioredis')) return ioredis(spec, address);
+  if (await isInstalled('redis')) return nodeRedis(spec, address);
   throw new DelaydError('delayd needs ioredis or redis: npm install ioredis', 'ERR');
 }
 
@@ -74,8 +83,11 @@ async function adapter(spec) {
 export class Connection {
   #pending = new Set();
   #adapter;
+  #isEnded = false;
   /** As CLIENT UNBLOCK takes it; unknown where CLIENT ID is not permitted. @type {number | undefined} */
   id;
+  /** What CLUSTER SLOTS answers; nothing where it is refused, as by a server without partitions. @type {any[] | undefined} */
+  slots;
   /** Why it ended. @type {DelaydError | undefined} */
   lost;
   onLost = () => {};
@@ -87,13 +99,13 @@ export class Connection {
     for (const event of ['close', 'end']) adapter.client.on(event, () => this.close(connectionError('the server closed the connection')));
   }
 
-  /** @param {any} spec @param {string} name for CLIENT SETNAME */
-  static async open(spec, name) {
-    const connection = new Connection(await adapter(spec));
+  /** @param {any} spec @param {any} address instead of that of the spec @param {string} name for CLIENT SETNAME */
+  static async open(spec, address, name, patience_ms = CONNECT_MS) {
+    const connection = new Connection(await adapter(spec, address));
     try {
       // Clients may go on connecting for a while after the connection was cut.
-      await connection.#within(CONNECT_MS, () => connection.#adapter.client.connect(), 'connect');
-      await connection.#introduce(name);
+      await connection.#within(patience_ms, () => connection.#adapter.client.connect(), 'connect');
+      await connection.#within(patience_ms, () => connection.#introduce(name), 'CLIENT');
     } catch (error) {
       // What the connection ended of says more than what connect() rejects with.
       const cause = connection.lost ?? asDelaydError(error);
@@ -111,14 +123,16 @@ export class Connection {
         if (error.code === 'ERR' || error.code === 'NOPERM') return undefined;
         throw error;
       });
-    const [id, info] = await Promise.all([
+    const [id, info, slots] = await Promise.all([
       call('CLIENT', 'ID'),
       call('INFO', 'server'),
+      call('CLUSTER', 'SLOTS'),
       call('CLIENT', 'SETNAME', name.replace(/[^!-~]/g, '_')),
       call('CLIENT', 'SETINFO', 'lib-name', 'delayd-node'),
       call('CLIENT', 'SETINFO', 'lib-ver', VERSION),
     ]);
     this.id = id;
+    this.slots = slots;
     const version = info === undefined ? LEAST_SERVER : /^delayd_version:(\S+)/m.exec(String(info))?.[1];
     if (!version) throw new DelaydError('the server is not delayd: its INFO has no delayd_version', 'ERR');
     if (version.localeCompare(LEAST_SERVER, 'en', { numeric: true }) < 0) {
@@ -142,13 +156,18 @@ export class Connection {
       const silent = () => this.close(connectionError(`no reply to ${what} within ${ms} ms`));
       const call = { reject, timer: setTimeout(() => (call.timer = setTimeout(silent, SECOND_LOOK_MS)), ms) };
       this.#pending.add(call);
-      const over = () => (clearTimeout(call.timer), this.#pending.delete(call));
+      const over = () => {
+        clearTimeout(call.timer);
+        this.#pending.delete(call);
+        if (this.lost && this.#pending.size === 0) this.#end();
+      };
       begin().then(
         (reply) => (over(), resolve(reply)),
         (cause) => {
-          over();
           const error = asDelaydError(cause);
-          if (error.code === 'CONNECTION' || anotherLeads(error)) this.close(error);
+          if (error.code === 'CONNECTION') this.close(error);
+          else if (anotherLeads(error)) this.#retire(error);
+          over();
           reject(error);
         },
       );
@@ -157,12 +176,23 @@ export class Connection {
 
   /** Ends it: what waits for a reply fails. @param {DelaydError} reason */
   close(reason) {
-    if (this.lost) return;
-    this.lost = reason;
+    this.#retire(reason);
     for (const { reject, timer } of this.#pending) (clearTimeout(timer), reject(reason));
     this.#pending.clear();
-    this.#adapter.close();
+    this.#end();
+  }
+
+  /** Sends nothing more, and ends once everything is answered: only the replies say what was done. @param {DelaydError} reason */
+  #retire(reason) {
+    if (this.lost) return;
+    this.lost = reason;
     this.onLost();
+  }
+
+  #end() {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#adapter.close();
   }
 }
 
@@ -184,21 +214,25 @@ export class Backoff {
   }
 }
 
-/** A connection that is opened when it is needed, and opened again after a loss. */
+/** A connection to the server for a slot that is opened when it is needed, and after a loss again, to the one that leads then. */
 export class Link {
   /** The open one. @type {Connection | undefined} */
   current;
   #opening;
   #failed = false;
+  #wasOpen = false;
   #closed = new AbortController();
   #backoff;
-  #spec;
+  #partitions;
   #name;
   #log;
 
-  /** @param {any} spec @param {string} name @param {(text: string) => void} log @param {number} [backoffLimit_ms] */
-  constructor(spec, name, log, backoffLimit_ms) {
-    this.#spec = spec instanceof URL ? spec.href : spec;
+  /**
+   * @param {import('./partitions.js').Partitions} partitions @param {number} slot @param {string} name
+   * @param {(text: string) => void} log @param {number} [backoffLimit_ms]
+   */
+  constructor(partitions, slot, name, log, backoffLimit_ms) {
+    [this.#partitions, this.slot] = [partitions, slot];
     [this.#name, this.#log, this.#backoff] = [name, log, new Backoff(backoffLimit_ms)];
   }
 
@@ -221,9 +255,11 @@ export class Link {
 
   async #open() {
     if (this.#failed) await this.#backoff.wait(this.signal);
+    if (this.#failed || this.#wasOpen) await this.#partitions.seek(this.slot);
     this.#failed = true;
     try {
-      const connection = await Connection.open(this.#spec, this.#name);
+      const connection = await this.#partitions.open(this.slot, this.#name);
+      this.#wasOpen = true;
       connection.onLost = () => {
         this.current = undefined;
         if (!this.signal.aborted) this.#log(`connection lost: ${connection.lost?.message}`);

@@ -48,6 +48,10 @@ export class DelaydError extends Error {
     super(message);
     this.code = code;
   }
+  /** Of a queue that another server has: its hash slot. */
+  get slot() {
+    return this.code === 'MOVED' ? Number(this.message.split(' ')[1]) : undefined;
+  }
 }
 
 /** @param {string} message */

@@ -12,7 +12,9 @@ export type When = Duration | Date;
  * The server: a URL, a client of ioredis or node-redis (which is duplicated, not used), or the options of one. Default:
  * `redis://127.0.0.1:9248`.
  */
-export type Connection = string | URL | { duplicate(...overrides: any[]): any } | { host?: string; port?: number; [option: string]: any };
+export type Connection = Server | Server[];
+/** One address; of a cluster or a server with partitions, that of any node. Of an array the others are tried if one does not answer. */
+type Server = string | URL | { duplicate(...overrides: any[]): any } | { host?: string; port?: number; [option: string]: any };
 
 /** A ladder `1s,5s,1m` or array of durations, one duration, `exp:1s:1h~`, or as BullMQ writes it. */
 export type Backoff = Duration | Duration[] | { type: 'fixed' | 'exponential'; delay: Duration; max?: Duration; jitter?: boolean | number };
@@ -136,7 +138,7 @@ export interface QueueOptions<Body = any> {
 }
 
 export class Queue<Body = any> implements AsyncDisposable {
-  constructor(name: string, options?: QueueOptions<Body> | string | URL | { duplicate(...overrides: any[]): any });
+  constructor(name: string, options?: QueueOptions<Body> | Server[] | string | URL | { duplicate(...overrides: any[]): any });
   readonly name: string;
   /** Adds a job; answers its id, or null if `nx` was given and the id is taken. */
   add(body: Body | Uint8Array, options: JobOptions & { nx: true }): Promise<string | null>;

@@ -11,22 +11,24 @@ const NAMED_MAX = 3;
 export class Leases {
   /** Jobs whose handlers run. @type {Set<Job>} */
   running = new Set();
-  #extended = now();
+  /** When the jobs of each connection's partition were extended. @type {Map<any, number>} */
+  #extended = new Map();
+  #started = now();
   #beaten = now();
   #beat_ms;
   /** @type {any} */
   #timer;
-  #link;
+  #links;
   #lease_ms;
   #on;
 
   /**
-   * @param {import('./connection.js').Link} link
+   * @param {import('./partitions.js').Links} links
    * @param {number} lease_ms
    * @param {{ lost: (job: Job, why: string) => void, failed: (error: any) => void, warn: (text: string) => void }} on
    */
-  constructor(link, lease_ms, on) {
-    [this.#link, this.#lease_ms, this.#on] = [link, lease_ms, on];
+  constructor(links, lease_ms, on) {
+    [this.#links, this.#lease_ms, this.#on] = [links, lease_ms, on];
     this.#beat_ms = Math.min(Math.max(lease_ms / 12, BEAT_MS.least), BEAT_MS.most);
   }
 
@@ -57,17 +59,19 @@ export class Leases {
     for (const job of this.running) {
       if (!job.isOver && job.deadline <= time) this.#on.lost(job, 'it could not be extended in time');
     }
-    if (time - this.#extended >= this.#lease_ms / 3) this.#extend(time);
+    for (const link of this.#links.all) {
+      if (time - (this.#extended.get(link) ?? this.#started) >= this.#lease_ms / 3) this.#extend(link, time);
+    }
   }
 
-  /** All in one pipeline. @param {number} time */
-  #extend(time) {
-    const connection = this.#link.current;
+  /** All of a partition in one pipeline. @param {import('./connection.js').Link} link @param {number} time */
+  #extend(link, time) {
+    const connection = link.current;
     // After a loss the next beat tries again.
-    if (!connection) return void this.#link.get().catch(this.#on.failed);
-    this.#extended = time;
+    if (!connection) return void link.get().catch(this.#on.failed);
+    this.#extended.set(link, time);
     for (const job of this.running) {
-      if (job.isOver) continue;
+      if (job.isOver || this.#links.of(job.rawQueue) !== link) continue;
       connection.call(['DELAY.EXTEND', ...job.key, `${this.#lease_ms}ms`]).then(
         (end) => {
           if (job.isOver) return;
@@ -75,7 +79,7 @@ export class Leases {
           else job.deadline = time + this.#lease_ms;
         },
         (error) => {
-          this.#extended = -Infinity;
+          this.#extended.set(link, -Infinity);
           if (!passes(error, true)) this.#on.failed(error);
         },
       );

@@ -2,10 +2,11 @@
 
 import { hostname } from 'node:os';
 
-import { Backoff, DEFAULT_URL, Link } from './connection.js';
-import { DelaydError, asDelaydError, passes } from './errors.js';
+import { Backoff, DEFAULT_URL } from './connection.js';
+import { anotherLeads, asDelaydError, passes } from './errors.js';
 import { encoded, json, metaOf, name } from './job.js';
 import { addCommand, checked, ofGroup, scheduleCommand, scheduleNames } from './options.js';
+import { Links, Partitions } from './partitions.js';
 import { milliseconds, now, when } from './time.js';
 
 const CONNECT_FOR_MS = 5_000;
@@ -16,14 +17,14 @@ const DEFAULTS = { connection: DEFAULT_URL, defaultJobOptions: {}, codec: json }
 
 export class Queue {
   #options;
-  #link;
+  #links;
 
   /** @param {string} name @param {any} [options] options, or the connection alone */
   constructor(name, options = {}) {
     this.name = name;
-    const isConnection = typeof options === 'string' || options instanceof URL || typeof options?.duplicate === 'function';
+    const isConnection = typeof options === 'string' || options instanceof URL || Array.isArray(options) || typeof options?.duplicate === 'function';
     this.#options = checked('Queue', isConnection ? { connection: options } : options, DEFAULTS);
-    this.#link = new Link(this.#options.connection, `queue:${hostname()}:${process.pid}`, () => {}, BACKOFF_LIMIT_MS);
+    this.#links = new Links(new Partitions(this.#options.connection), `queue:${hostname()}:${process.pid}`, () => {}, BACKOFF_LIMIT_MS);
   }
 
   /** Adds a job. Answers its id, or null if it is there already and `nx` was given. @param {any} body @param {any} [options] @param {any[]} more */
@@ -47,11 +48,10 @@ export class Queue {
   async addBulk(jobs, how = {}) {
     const { atomic } = checked('addBulk', how, { atomic: false });
     const commands = jobs.map(({ body, ...options }) => this.#adding(body, { ...this.#options.defaultJobOptions, ...options }));
-    const connection = await this.#link.get(now() + CONNECT_FOR_MS);
     let replies = [];
     for (let at = 0; at < commands.length; at += atomic ? commands.length : PIPELINE_MAX) {
       const sent = atomic ? [['MULTI'], ...commands, ['EXEC']] : commands.slice(at, at + PIPELINE_MAX);
-      replies.push(...(await Promise.allSettled(sent.map((command) => connection.call(command)))));
+      replies.push(...(await this.#pipeline(sent, atomic)));
     }
     const refused = replies.filter(({ status }) => status === 'rejected').map(({ reason }) => reason);
     if (atomic && refused.length > 0) throw refused[0];
@@ -140,7 +140,7 @@ export class Queue {
   }
 
   async close() {
-    this.#link.close();
+    this.#links.close();
   }
 
   [Symbol.asyncDispose]() {
@@ -152,22 +152,48 @@ export class Queue {
     return addCommand(this.name, encoded(this.#options.codec, body), options);
   }
 
+  /** What a server refused that does not lead is sent again, of a transaction all. @param {any[][]} commands @param {boolean} atomic */
+  async #pipeline(commands, atomic) {
+    const [deadline, backoff, link] = [now() + CONNECT_FOR_MS, new Backoff(BACKOFF_LIMIT_MS), this.#links.of(this.name)];
+    /** @type {any[]} */
+    const replies = [];
+    let left = [...commands.keys()];
+    for (;;) {
+      const connection = await link.get(deadline);
+      const settled = await Promise.allSettled(left.map((at) => connection.call(commands[at])));
+      left.forEach((at, number) => (replies[at] = settled[number]));
+      left = left.filter((at) => replies[at].reason && anotherLeads(replies[at].reason));
+      if (left.length === 0 || now() >= deadline) return replies;
+      if (atomic) left = [...commands.keys()];
+      await backoff.wait(link.signal);
+    }
+  }
+
   /** Waits for a connection, and for a server that cannot do it yet. What was cut off is sent again only if `again` says how. @param {any[]} command @param {() => any[]} [again] */
   async #call(command, again) {
     const deadline = now() + CONNECT_FOR_MS;
     const backoff = new Backoff(BACKOFF_LIMIT_MS);
+    let link = this.#links.of(queueOf(command) ?? this.name);
     for (let repeats = 0; ; ) {
-      const connection = await this.#link.get(deadline);
+      const connection = await link.get(deadline);
       try {
         return await connection.call(command);
       } catch (/** @type {any} */ error) {
         const wasCut = error.code === 'CONNECTION';
         if (wasCut ? !again || repeats++ >= REPEATS_MAX : !passes(error) || now() >= deadline) throw error;
+        const before = link;
+        if (error.slot !== undefined) link = this.#links.at(error.slot);
         if (wasCut && again) command = again();
-        else await backoff.wait(this.#link.signal);
+        else if (link === before) await backoff.wait(link.signal);
       }
     }
   }
+}
+
+/** Where commands name their queue; of others the server says where they belong. @param {any[]} command */
+function queueOf([name, ...rest]) {
+  if (!/^DELAY\./i.test(name)) return undefined;
+  return /^DELAY\.(SCHEDULE|CONFIG)$/i.test(name) ? rest[1] : rest[0];
 }
 
 /** A delay that began earlier. @param {any} delay @param {number} started */

@@ -18,17 +18,17 @@ export class Teller {
   #ready = new Map();
   #acksUnderWay = 0;
   #isDue = false;
-  #link;
+  #links;
   #lease_ms;
   #on;
 
   /**
-   * @param {import('./connection.js').Link} link
+   * @param {import('./partitions.js').Links} links
    * @param {number} lease_ms
    * @param {{ told: () => void, late: (count: number, what: string) => void, failed: (error: Error) => void, warn: (text: string) => void }} on
    */
-  constructor(link, lease_ms, on) {
-    [this.#link, this.#lease_ms, this.#on] = [link, lease_ms, on];
+  constructor(links, lease_ms, on) {
+    [this.#links, this.#lease_ms, this.#on] = [links, lease_ms, on];
   }
 
   /** Jobs that are ready at the same time go in one command. @param {Job} job */
@@ -73,11 +73,11 @@ export class Teller {
    * @param {(why: string) => any[]} [instead] what to say if the server does not take the command
    */
   async #tell(command, outcomes, until, what, instead) {
-    const backoff = new Backoff();
+    const [backoff, link] = [new Backoff(), this.#links.of(command[1])];
     let repeated = false;
     for (;;) {
       try {
-        const applied = await (await this.#link.get()).call(command);
+        const applied = await (await link.get()).call(command);
         // A command that is repeated may have been applied the first time.
         if (applied < outcomes && !repeated) this.#on.late(outcomes - applied, what);
         break;
@@ -90,12 +90,12 @@ export class Teller {
             continue;
           }
         }
-        if (!passes(error, true) || this.#link.signal.aborted || now() > until) {
+        if (!passes(error, true) || link.signal.aborted || now() > until) {
           this.givenUp += outcomes;
           break;
         }
         repeated ||= error.code === 'CONNECTION';
-        await backoff.wait(this.#link.signal);
+        await backoff.wait(link.signal);
       }
     }
     this.untold -= outcomes;

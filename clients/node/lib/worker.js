@@ -2,30 +2,32 @@
 
 import { EventEmitter } from 'node:events';
 import { hostname } from 'node:os';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 
-import { Backoff, DEFAULT_URL, Link } from './connection.js';
-import { Bury, Discard, Retry, Snooze, passes } from './errors.js';
-import { Job, json } from './job.js';
+import { DEFAULT_URL, Link } from './connection.js';
+import { Bury, Discard, Retry, Snooze } from './errors.js';
+import { json } from './job.js';
 import { Leases } from './leases.js';
 import { checked, scheduleCommand, scheduleNames } from './options.js';
+import { Links, Partitions, slotOf } from './partitions.js';
 import { closeAtSignals, forget } from './signals.js';
+import { Takers } from './takers.js';
 import { Teller } from './teller.js';
 import { milliseconds, now } from './time.js';
 
-const WAIT_MS = 5_000;
 const LEASE_MS_MIN = 100;
 const CONCURRENCY_MAX = 10_000;
 const UNTOLD_MAX = 1_000;
-const UNBLOCK_AGAIN_MS = 50;
 const TELL_AFTER_GRACE_MS = 1_000;
 const ERROR_BYTES_MAX = 1_024;
+const NAME = `worker:${hostname()}:${process.pid}`;
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 const DEFAULTS = {
   connection: DEFAULT_URL, concurrency: 1, lease: '60s', grace: '25s', timeout: undefined, rotate: false, codec: json, app: 'app', sync: false,
   autorun: true, signals: true, logger: console,
 };
+
+/** @typedef {import('./job.js').Job} Job */
 
 export class Worker extends EventEmitter {
   counters = { started: 0, done: 0, failed: 0, retried: 0, snoozed: 0, buried: 0, givenBack: 0, lost: 0 };
@@ -36,13 +38,15 @@ export class Worker extends EventEmitter {
   #timeout_ms;
   /** By name. @type {Map<string, { handler?: Function, queue: string, command: any[] }>} */
   #schedules = new Map();
+  #partitions;
+  /** To the first queue. @type {Link} */
   #taking;
   #telling;
   #teller;
   #leases;
-  #calls = 0;
+  /** Once it is known which queues one command may name. @type {Takers | undefined} */
+  #takers;
   #isReserving = false;
-  #isWaiting = false;
   #graceEnd = Infinity;
   /** @type {Promise<void> | undefined} */
   #run;
@@ -68,9 +72,9 @@ export class Worker extends EventEmitter {
     if (this.#lease_ms < LEASE_MS_MIN) throw new TypeError(`Worker: lease is ${o.lease}; the least is ${LEASE_MS_MIN}ms`);
     if (o.timeout !== undefined) this.#timeout_ms = milliseconds(o.timeout, 'timeout');
     milliseconds(o.grace, 'grace');
-    const link = (/** @type {string} */ kind) =>
-      new Link(o.connection, `worker:${hostname()}:${process.pid}`, (text) => this.#log('warn', `${kind}: ${text}`));
-    [this.#taking, this.#telling] = [link('taking'), link('telling')];
+    this.#partitions = new Partitions(o.connection);
+    this.#taking = this.#linkTo(this.#queues[0]);
+    this.#telling = new Links(this.#partitions, NAME, (text) => this.#log('warn', `telling: ${text}`));
     const on = {
       told: () => this.#changed(),
       failed: (/** @type {Error} */ error) => this.#fail(error),
@@ -89,9 +93,9 @@ export class Worker extends EventEmitter {
     if (o.autorun) setImmediate(() => this.run().catch(() => {}));
   }
 
-  /** Ids of both connections, as CLIENT LIST shows them. */
+  /** Ids of both connections, as CLIENT LIST shows them; of those to the first of several partitions. */
   get connectionIds() {
-    return { taking: this.#taking.current?.id, telling: this.#telling.current?.id };
+    return { taking: this.#taking.current?.id, telling: this.#telling.all[0]?.current?.id };
   }
 
   /** A job each `interval`. @param {number | string} interval @param {string} name @param {any[]} rest a handler, if it is not the worker's; options */
@@ -123,11 +127,13 @@ export class Worker extends EventEmitter {
   async #work() {
     this.#isReserving = true;
     try {
-      await Promise.all([this.#taking.get(), this.#telling.get()]);
+      await Promise.all([this.#taking.get(), this.#telling.of(this.#queues[0]).get()]);
+      const takers = (this.#takers = this.#makeTakers());
+      await takers.open();
       this.#leases.start();
       await this.#setSchedules();
       this.#emit('ready');
-      await this.#reserve();
+      await takers.run();
     } catch (/** @type {any} */ error) {
       if (!this.#closed) this.#fail(error);
     }
@@ -138,7 +144,8 @@ export class Worker extends EventEmitter {
   }
 
   async #setSchedules() {
-    const call = async (/** @type {any[]} */ command) => (await this.#telling.get()).call(command);
+    // The queue follows the subcommand.
+    const call = async (/** @type {any[]} */ command) => (await this.#telling.of(command[2]).get()).call(command);
     for (const { command } of this.#schedules.values()) await call(command);
     if (!this.#options.sync) return;
     for (const queue of this.#queues) {
@@ -150,55 +157,32 @@ export class Worker extends EventEmitter {
     }
   }
 
-  async #reserve() {
-    const backoff = new Backoff();
-    while (await this.#room()) {
-      try {
-        const connection = await this.#taking.get();
-        if (this.#closed) return;
-        const sent = now();
-        this.#isWaiting = true;
-        const jobs = (await connection.call(this.#reserveCommand(), this.#wait_ms)) ?? [];
-        this.#isWaiting = false;
-        backoff.reset();
-        for (const job of jobs) this.#begin(new Job(job, sent + this.#lease_ms));
-      } catch (error) {
-        this.#isWaiting = false;
-        if (this.#closed) return;
-        if (!passes(error, true)) throw error;
-        await backoff.wait(this.#taking.signal);
-      }
-    }
+  /** @param {string} queue */
+  #linkTo(queue) {
+    return new Link(this.#partitions, slotOf(queue), NAME, (text) => this.#log('warn', `taking: ${text}`));
   }
 
-  /** Waits for a free place. False when the worker is closed. */
-  async #room() {
-    const { running } = this.#leases;
-    const hasRoom = () => running.size < this.#options.concurrency && this.#teller.untold < UNTOLD_MAX + this.#options.concurrency;
-    if (!this.#closed && !hasRoom()) {
-      await this.#until(() => Boolean(this.#closed) || hasRoom());
-      // What else ends in this turn of the loop frees its place for the same request.
-      await nextTurn();
-    }
-    return !this.#closed;
-  }
-
-  // A wait that is longer would use up the lease, which is counted from before it.
-  get #wait_ms() {
-    return Math.min(WAIT_MS, Math.floor(this.#lease_ms / 3));
-  }
-
-  #reserveCommand() {
-    const first = this.#options.rotate ? this.#calls++ % this.#queues.length : 0;
-    const queues = [...this.#queues.slice(first), ...this.#queues.slice(0, first)];
-    const places = this.#options.concurrency - this.#leases.running.size;
-    const wait = String(this.#wait_ms / 1_000);
-    return ['DELAY.RESERVE', wait, String(queues.length), ...queues, 'COUNT', String(places), 'LEASE', `${this.#lease_ms}ms`, 'META'];
+  #makeTakers() {
+    const { concurrency, rotate } = this.#options;
+    const places = () => concurrency - this.#leases.running.size;
+    const queues = this.#partitions.bySlot(this.#queues);
+    // Leases are extended over those that there are.
+    for (const [queue] of queues) this.#telling.of(queue);
+    const links = queues.map(([queue], at) => (at === 0 ? this.#taking : this.#linkTo(queue)));
+    return new Takers(queues, links, this.#telling, { lease_ms: this.#lease_ms, rotate }, {
+      places,
+      hasRoom: () => places() > 0 && this.#teller.untold < UNTOLD_MAX + concurrency,
+      isClosed: () => this.#closed !== undefined,
+      begin: (job) => this.#begin(job),
+      failed: (error) => this.#fail(error),
+      until: (condition, limit) => this.#until(condition, limit),
+    });
   }
 
   /** @param {Job} job */
   async #begin(job) {
-    if (this.#closed || job.deadline <= now()) return this.#giveBack(job);
+    const isFull = this.#leases.running.size >= this.#options.concurrency;
+    if (this.#closed || isFull || job.deadline <= now()) return this.#giveBack(job);
     let timer;
     this.#leases.running.add(job);
     try {
@@ -271,7 +255,7 @@ export class Worker extends EventEmitter {
   /** @param {Job} job */
   #giveBack(job) {
     this.counters.givenBack++;
-    job.cancel(new Error(`${job} was given back: the worker is closing`));
+    job.cancel(new Error(`${job} was given back: the worker is closing, or has no place for it`));
     this.#teller.nack(job, 'UNCOUNTED');
   }
 
@@ -312,32 +296,21 @@ export class Worker extends EventEmitter {
     await null;
     this.#emit('closing');
     const last = () => this.#graceEnd + TELL_AFTER_GRACE_MS;
-    if (this.#isWaiting) this.#unblock();
+    if (this.#takers) this.#takers.end();
     else this.#taking.close();
-    if (!(await this.#until(() => !this.#isReserving, last))) this.#taking.close();
+    if (!(await this.#until(() => !this.#isReserving, last))) this.#takers?.close();
     await this.#until(() => this.#leases.running.size === 0, () => this.#graceEnd);
     for (const job of this.#leases.running) if (!job.isOver) this.#giveBack(job);
     await this.#until(() => this.#teller.untold === 0, last);
     this.#leases.stop();
     this.#taking.close();
+    this.#takers?.close();
     this.#telling.close();
     forget(this);
     const left = this.#teller.givenUp + this.#teller.untold;
     if (left > 0) this.#log('error', `${left} outcomes could not be told; their leases end by themselves`);
     this.#emit('closed');
     return left === 0 && !this.#failure;
-  }
-
-  /** Ends the waiting RESERVE so that its reply is read: jobs may be in it. */
-  async #unblock() {
-    while (this.#isWaiting) {
-      const { id } = this.#taking.current ?? {};
-      if (id === undefined) return;
-      const connection = await this.#telling.get().catch(() => undefined);
-      await connection?.call(['CLIENT', 'UNBLOCK', String(id)]).catch(() => {});
-      const again = now() + UNBLOCK_AGAIN_MS;
-      await this.#until(() => !this.#isWaiting, () => again);
-    }
   }
 
   /** @param {() => boolean} condition @param {() => number} limit @returns {Promise<boolean>} whether it came true */
@@ -354,6 +327,7 @@ export class Worker extends EventEmitter {
   }
 
   #changed() {
+    this.#takers?.choose();
     if (this.#watchers.size === 0) return;
     const watchers = [...this.#watchers];
     this.#watchers.clear();

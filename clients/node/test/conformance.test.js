@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { Bury, Discard, Queue, Retry, Snooze, Worker } from 'delayd';
 
-import { Plain, Server, assert, keeper, sleep } from './support.js';
+import { Plains, Server, assert, keeper, sleep } from './support.js';
 
 const FOLDER = process.env.DELAYD_CONFORMANCE;
 const PATIENCE_MS = 20_000;
@@ -118,12 +118,13 @@ class Run {
     if (name === 'stop' || name === 'stop_now') return Promise.all(value.map((at) => this.stop(at, name === 'stop_now')));
     if (name === 'hold_ms') return this.hold(value);
     assert.equal(name, 'command', `unknown step ${name}`);
-    const word = (each) => {
-      if (typeof each === 'string') return each;
-      const ids = 'worker' in each ? this.workers[each.worker].connectionIds.taking : this.workers[each.telling].connectionIds.telling;
-      return String(ids);
-    };
-    return this.plain.call(value.map(word));
+    const at = value.findIndex((word) => typeof word !== 'string');
+    if (at < 0) return this.plain.call(value);
+    // One of a worker's connections: those to the partition of its first queue.
+    const [[which, number]] = Object.entries(value[at]);
+    const { taking, telling } = this.workers[number].connectionIds;
+    const plain = await this.plain.of(this.scenario.workers[number].queues[0]);
+    return plain.call(value.with(at, String(which === 'worker' ? taking : telling)));
   }
 
   async hold(ms) {
@@ -199,10 +200,10 @@ function matches(have, want) {
   return want.startsWith('~') ? have.includes(want.slice(1)) : have.startsWith(want);
 }
 
-async function play(scenario) {
+async function play(scenario, partitions) {
   known(scenario, FIELDS, 'scenario');
-  const server = await Server.start('--appendonly', 'no');
-  const plain = await Plain.open(server.port);
+  const server = await Server.spread(partitions, '--appendonly', 'no');
+  const plain = await Plains.open(server);
   const run = new Run(scenario, server, plain);
   try {
     for (const command of scenario.setup ?? []) await plain.call(command);
@@ -220,11 +221,11 @@ async function play(scenario) {
   }
 }
 
-describe('conformance', { concurrency: 6 }, () => {
+for (const partitions of [1, 4]) describe(`conformance, ${partitions} partitions`, { concurrency: 6 }, () => {
   for (const file of readdirSync(FOLDER).filter((name) => name.endsWith('.json')).sort()) {
     for (const scenario of JSON.parse(readFileSync(join(FOLDER, file), 'utf8'))) {
       const here = !scenario.only || scenario.only.some((mode) => MODES.has(mode));
-      test(`${file}: ${scenario.name}`, { skip: !here && 'not for Node' }, () => play(scenario));
+      test(`${file}: ${scenario.name}`, { skip: !here && 'not for Node' }, () => play(scenario, partitions));
     }
   }
 });

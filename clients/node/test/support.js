@@ -23,31 +23,42 @@ export async function until(condition, what = 'it', ms = PATIENCE_MS) {
   }
 }
 
-/** A port that is free now, and below those that the system gives away: a server that is started again finds it free. */
-export async function freePort() {
+/** So many ports in a row that are free now, and below those that the system gives away: a server that is started again finds them free. */
+export async function freePort(count = 1) {
   for (;;) {
     const port = 12_000 + Math.floor(Math.random() * 20_000);
-    const probe = net.createServer().listen(port, '127.0.0.1');
-    const isFree = await Promise.race([once(probe, 'listening').then(() => true, () => false), once(probe, 'error').then(() => false)]);
-    if (!isFree) continue;
-    probe.close();
-    await once(probe, 'close');
-    return port;
+    const probes = Array.from({ length: count }, (_, at) => net.createServer().listen(port + at, '127.0.0.1'));
+    const listening = (probe) => Promise.race([once(probe, 'listening').then(() => true, () => false), once(probe, 'error').then(() => false)]);
+    const areFree = await Promise.all(probes.map(listening));
+    await Promise.all(probes.filter((_, at) => areFree[at]).map((probe) => (probe.close(), once(probe, 'close'))));
+    if (areFree.every(Boolean)) return port;
   }
 }
 
 const running = new Set();
 process.on('exit', () => running.forEach((server) => server.kill()));
 
-/** A delayd of one's own. It keeps its port and its folder when it is started again. */
+/** A delayd of one's own. It keeps its ports and its folder when it is started again. */
 export class Server {
-  static async start(...options) {
+  partitions = 1;
+
+  static start(...options) {
+    return Server.spread(1, ...options);
+  }
+
+  /** With so many partitions. */
+  static async spread(partitions, ...options) {
     const server = new Server();
-    server.options = options;
+    server.partitions = partitions;
+    server.options = partitions > 1 ? ['--cluster-partitions', partitions, ...options] : options;
     server.dir = mkdtempSync(join(tmpdir(), 'delayd-node-'));
-    server.port = await freePort();
+    server.port = await freePort(partitions);
     await server.start();
     return server;
+  }
+
+  get ports() {
+    return Array.from({ length: this.partitions }, (_, at) => this.port + at);
   }
 
   get url() {
@@ -55,16 +66,19 @@ export class Server {
   }
 
   async start() {
-    const options = ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.dir, '--journal-segment-size', '1mb', ...this.options];
+    const options = ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.dir, '--journal-segment-size', `${this.partitions}mb`, ...this.options];
     this.child = spawn(process.env.DELAYD_BIN, options.map(String), { stdio: 'ignore' });
     this.gone = once(this.child, 'exit');
     running.add(this);
     await until(async () => {
       assert.equal(this.child.exitCode, null, `delayd ${options.join(' ')} ended`);
-      const connection = await Plain.open(this.port).catch(() => undefined);
-      const reply = await connection?.call('PING').catch(() => undefined);
-      connection?.end();
-      return reply === 'PONG';
+      const replies = await Promise.all(this.ports.map(async (port) => {
+        const connection = await Plain.open(port).catch(() => undefined);
+        const reply = await connection?.call('PING').catch(() => undefined);
+        connection?.end();
+        return reply;
+      }));
+      return replies.every((reply) => reply === 'PONG');
     }, 'the server');
   }
 
@@ -110,8 +124,7 @@ export class Plain {
 
   /** A map as an object. */
   async map(...words) {
-    const reply = await this.call(...words);
-    return reply && Object.fromEntries(reply.flatMap((item, at) => (at % 2 ? [] : [[item, reply[at + 1]]])));
+    return object(await this.call(...words));
   }
 
   end() {
@@ -128,6 +141,40 @@ export class Plain {
     }
   }
 }
+
+/** Plain connections to all partitions of a server: each command goes to that of its queue. */
+export class Plains {
+  static async open(server) {
+    const plains = new Plains();
+    plains.all = await Promise.all(server.ports.map((port) => Plain.open(port)));
+    plains.ports = server.ports;
+    return plains;
+  }
+
+  async call(...words) {
+    return this.all[0].call(...words).catch((error) => {
+      const [, port] = /^MOVED \d+ .*:(\d+)$/.exec(error.message) ?? [];
+      if (!port) throw error;
+      return this.all[this.ports.indexOf(Number(port))].call(...words);
+    });
+  }
+
+  async map(...words) {
+    return object(await this.call(...words));
+  }
+
+  /** That to the partition of a queue. */
+  async of(queue) {
+    for (const plain of this.all) if (await plain.call('DELAY.STATS', queue).then(() => true, () => false)) return plain;
+    throw new Error(`no partition has ${queue}`);
+  }
+
+  end() {
+    for (const plain of this.all) plain.end();
+  }
+}
+
+const object = (reply) => reply && Object.fromEntries(reply.flatMap((item, at) => (at % 2 ? [] : [[item, reply[at + 1]]])));
 
 export function parse(bytes, at) {
   const end = bytes.indexOf('\r\n', at);
