@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// From one look whether the base is there to the next.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
+/// Of 19 by which a process can give way to others.
+const POLITE: i32 = 10;
 /// From one question for a piece that was not read yet to the next.
 const ASKS_EVERY: Duration = Duration::from_millis(2);
 /// How long another backup is waited for. A server notices only a moment later that a client was killed, and whoever runs
@@ -42,6 +44,8 @@ impl NoBackup {
 }
 
 pub fn run(asked: &BackupArgs) -> Exit {
+    // On a machine that also has a server requests go first: a million jobs are read back in a second of processor time.
+    let _ = rustix::process::nice(POLITE);
     let (text, exit) = match take(asked) {
         Ok(()) => return Exit::Good,
         Err(NoBackup::BrokenOff(text)) => (

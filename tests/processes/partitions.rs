@@ -219,6 +219,21 @@ fn partitions_move_to_nodes_that_come_and_from_those_that_go() {
     }
     assert!(placed.iter().all(|own| own.len() == 3), "{placed:?}");
     counted(&nodes);
+    // Each node knows where those are that it does not hold, and that others were removed a moment later.
+    for node in nodes.alive() {
+        let is_known = |(row, own): (&Reply, &Vec<String>)| {
+            let row = row.array().unwrap();
+            let held = own.contains(&format!("n{node}"));
+            let elsewhere = Reply::Bulk(b"this node does not hold it".to_vec());
+            let names = row[5].text().split(' ');
+            (row[7] == elsewhere) != held
+                && names.into_iter().all(|name| own.contains(&name.to_owned()))
+        };
+        until(format!("n{node} knows where all are"), || {
+            let all = nodes.wire(node, 0).ok()?.try_ask("DELAY.CLUSTER ALL").ok()?;
+            all.array()?.iter().zip(&placed).all(is_known).then_some(())
+        });
+    }
     assert!(spread(&nodes, 4, &[]).contains("nothing has to be moved"));
     spread(
         &nodes,

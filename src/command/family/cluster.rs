@@ -53,6 +53,19 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
             "(error) ERR this is a standalone server: cluster-node is not set",
         )])
         .parse(parse_add),
+    row("delay.cluster|all", "Shows the partitions of the cluster: who leads each, and which nodes hold it", CommandSpec::BASE)
+        .complexity("O(N) where N is the number of partitions and their nodes")
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+        .tips(&["nondeterministic_output"])
+        .reply("Array, for each partition of this process a map (in RESP2 a flat array): `partition`, `slots`, \
+                `leader` and `nodes` (names), `behind` (how many entries the node that is furthest behind lacks, if \
+                this node leads), and `trouble`: nil, or what is wrong or waited for. Of a partition that other nodes \
+                hold, those that this one knows. An error if the server is not in a cluster.")
+        .example(&[(
+            "DELAY.CLUSTER ALL",
+            "(error) ERR this is a standalone server: cluster-node is not set",
+        )])
+        .parse(|args| args.end_or_arity().map(|()| Action::Server(ServerRequest::Partitions))),
     help("delay.cluster|help", Group::Delay),
     row("delay.cluster|remove", "Removes a node from the cluster", CHANGE)
         .arguments(&[NAME.about("Its `cluster-node`.")])

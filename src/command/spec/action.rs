@@ -274,6 +274,8 @@ pub enum ServerRequest<'a> {
     Cluster,
     /// DELAY.CLUSTER ADD and REMOVE.
     Members(Membership<'a>),
+    /// DELAY.CLUSTER ALL.
+    Partitions,
     /// DELAY.CLUSTER VERIFY.
     Verify,
     Backup(BackupRequest<'a>),

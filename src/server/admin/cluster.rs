@@ -3,12 +3,13 @@
 use crate::cluster::driver::{MemberChange, WrongChange};
 use crate::cluster::members::names::{Address, Listed, Misnamed, Name};
 use crate::command::spec::action::{Failover, Membership};
-
+use crate::hash_slot::slots_of;
 use crate::ids::ClientId;
 use crate::observe::cluster::{ClusterView, NodePart, NodeState, NodeView};
 use crate::resp::Encoder;
 use crate::server::connection::common::HandOver;
 use crate::server::core::Core;
+use crate::server::siblings::{PartitionPlace, Siblings};
 
 const ALONE: &str = "ERR this is a standalone server: cluster-node is not set";
 const ELECTED: &str = "ERR the cluster elects its leader; FAILOVER hands over";
@@ -156,7 +157,8 @@ pub fn write_nodes(core: &mut Core, client: ClientId) -> Result<(), &'static str
             ("holds", view.found(node).map(|found| found.to_string())),
             ("health", node.health_word().map(str::to_owned)),
         ];
-        write_row(&mut out, &texts, [view.index_of(node), view.behind(node)]);
+        let numbers = [("index", view.index_of(node)), ("behind", view.behind(node))];
+        write_row(&mut out, &texts, &numbers);
     }
     for Listed { name, peer } in &view.invited {
         let texts = [
@@ -169,17 +171,60 @@ pub fn write_nodes(core: &mut Core, client: ClientId) -> Result<(), &'static str
             ("holds", None),
             ("health", None),
         ];
-        write_row(&mut out, &texts, [None, None]);
+        write_row(&mut out, &texts, &[("index", None), ("behind", None)]);
     }
     Ok(())
+}
+
+/// DELAY.CLUSTER ALL; the text says why not.
+pub fn write_partitions(core: &mut Core, client: ClientId) -> Result<(), &'static str> {
+    core.view.as_ref().ok_or(ALONE)?;
+    let siblings = core.siblings.as_ref();
+    let count = siblings.map_or(1, Siblings::count);
+    let place = |partition| match siblings.filter(|siblings| siblings.own() != partition) {
+        Some(siblings) => siblings.place(partition),
+        None => core.place(),
+    };
+    let places: Vec<PartitionPlace> = (0..count).map(place).collect();
+    let mut out = core.outputs.encoder(client);
+    out.array(places.len());
+    for (partition, place) in (0..count).zip(&places) {
+        let PartitionPlace::Node(view) = place else { unreachable!("all are nodes, or none is") };
+        write_partition(&mut out, partition, count, view);
+    }
+    Ok(())
+}
+
+fn write_partition(out: &mut Encoder<'_>, partition: u16, count: u16, view: &ClusterView) {
+    let (first, last) = slots_of(partition, count);
+    let leader = view.leader_within_reach().map(|leader| leader.name.clone());
+    let members = match &view.elsewhere {
+        Some(there) => &there.nodes,
+        None => &view.nodes,
+    };
+    let names = members.iter().filter(|node| !node.has_left).map(|node| node.name.as_str());
+    let trouble = match &view.elsewhere {
+        Some(_) => Some("this node does not hold it".to_owned()),
+        None => view.conflict.clone().or_else(|| view.forming.clone()),
+    };
+    let trouble = trouble.or_else(|| leader.is_none().then(|| "no leader is known".to_owned()));
+    let nodes = names.collect::<Vec<_>>().join(" ");
+    let texts = [
+        ("slots", Some(format!("{first}-{last}"))),
+        ("leader", leader),
+        ("nodes", Some(nodes)),
+        ("trouble", trouble),
+    ];
+    let behind = view.others().filter_map(|node| view.behind(node)).max();
+    write_row(out, &texts, &[("partition", Some(partition.into())), ("behind", behind)]);
 }
 
 fn write_row(
     out: &mut Encoder<'_>,
     texts: &[(&str, Option<String>)],
-    [index, behind]: [Option<u64>; 2],
+    numbers: &[(&str, Option<u64>)],
 ) {
-    out.map(texts.len() + 2);
+    out.map(texts.len() + numbers.len());
     for (name, text) in texts {
         out.bulk(name.as_bytes());
         match text {
@@ -187,10 +232,10 @@ fn write_row(
             None => out.null(),
         }
     }
-    for (name, number) in [("index", index), ("behind", behind)] {
+    for (name, number) in numbers {
         out.bulk(name.as_bytes());
         match number {
-            Some(number) => out.unsigned(number),
+            Some(number) => out.unsigned(*number),
             None => out.null(),
         }
     }

@@ -459,6 +459,9 @@ impl World for ClientWorld<'_> {
                 persistence::shutdown(core, how, &peer.to_string()).map_err(class)?;
             }
             ServerRequest::Cluster => cluster::write_nodes(core, client).map_err(str::to_owned)?,
+            ServerRequest::Partitions => {
+                cluster::write_partitions(core, client).map_err(str::to_owned)?
+            }
             ServerRequest::Members(asked) => {
                 cluster::change_members(core, asked)?;
                 core.outputs.encoder(client).ok();
