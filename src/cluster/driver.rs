@@ -74,8 +74,9 @@ pub struct NodeIdentity {
     pub cluster: u128,
     /// The key of the hash of job ids if this node should found the cluster; drawn at each start.
     pub hash_seed: u64,
-    /// It was removed from its cluster, which goes on elsewhere: it waits to be added, and founds none.
-    pub waits: bool,
+    /// It was removed from its cluster, which goes on elsewhere: it waits to be added, and founds none. With the members
+    /// as of then.
+    pub removed: Option<Vec<Listed>>,
 }
 
 /// Facts that the turn has decided.
@@ -217,7 +218,7 @@ impl Driver {
             directory,
             cluster,
             tag: cluster.map(ClusterId::tag),
-            joining: Joining::default(),
+            joining: Joining::of(&identity),
             campaign: Campaign::new(now),
             proposals: Proposals::default(),
             waiting: VecDeque::new(),
@@ -306,7 +307,7 @@ impl Driver {
     /// This node's claims in a handshake.
     pub fn claims(&self) -> Claims {
         let directory::Node { name, peer, client, tls, sentinel } = self.identity.own.clone();
-        let only_waits = self.identity.waits && self.cluster.is_none();
+        let only_waits = self.identity.removed.is_some() && self.cluster.is_none();
         Claims {
             name,
             node: NodeId(self.identity.node),
@@ -395,7 +396,8 @@ impl Driver {
     /// Where other partitions of this process have nodes: some of them may be members here, and know who leads. Of use as
     /// long as this node is not a member.
     pub fn hint(&mut self, nodes: Vec<Listed>) {
-        self.joining.hinted = nodes;
+        self.joining.hinted.retain(|known| nodes.iter().all(|listed| listed.name != known.name));
+        self.joining.hinted.extend(nodes);
     }
 
     /// The nodes to connect to, in the order of their names: the members, the nodes they invite, and, while the cluster
@@ -414,7 +416,9 @@ impl Driver {
         };
         let is_of_it = |claims: &&Claims| {
             known.contains(&claims.name)
-                || claims.cluster().is_some_and(|cluster| self.cluster == Some(cluster))
+                || claims
+                    .cluster()
+                    .is_some_and(|cluster| self.cluster.is_none_or(|own| own == cluster))
         };
         // The node's newest report is newer than the directory.
         for claims in self.joining.met.values().filter(is_of_it) {

@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 
 const FILE: &str = "partitions";
 
-/// In a folder that was made when the partition's node was removed from its cluster.
-const WAITS: &str = "removed";
+/// In a folder that was made when the partition's node was removed from its cluster: the members as of then.
+const REMOVED: &str = "removed";
 
 /// Where `delayd spread` makes the folders.
 pub const UNFINISHED: &str = "spread.unfinished";
@@ -121,18 +121,18 @@ pub fn name_of(partition: u16) -> String {
 }
 
 /// Puts an empty folder in the place of a partition's whose node was removed from its cluster, which is kept: the name it
-/// gets, `07.removed`. From then on the partition [`waits`].
+/// gets, `07.removed`. From then on the partition only waits for a cluster that has it already, see [`removed`]; `members`
+/// are those that it has now, as `cluster-nodes` writes them.
 ///
 /// # Errors
 /// The disk fails or is full.
-pub fn leave(folder: &Path) -> io::Result<PathBuf> {
+pub fn leave(folder: &Path, members: &str) -> io::Result<PathBuf> {
     let (kept, fresh) = (free_name(folder.with_extension("removed")), folder.with_extension("new"));
     if !fresh.is_dir() {
         fs::create_dir(&fresh).map_err(|error| of(&fresh, &error))?;
     }
-    let marker = fresh.join(WAITS);
-    let text =
-        "The node was removed from the cluster of this partition. It waits to be added again.\n";
+    let marker = fresh.join(REMOVED);
+    let text = format!("{members}\n");
     file::replace(&marker, text.as_bytes()).map_err(|error| of(&marker, &error))?;
     File::open(&fresh)?.sync_all()?;
     fs::rename(folder, &kept).map_err(|error| of(&kept, &error))?;
@@ -140,9 +140,17 @@ pub fn leave(folder: &Path) -> io::Result<PathBuf> {
     Ok(kept)
 }
 
-/// Whether the partition in this folder was removed from its cluster: it may be added again, but founds no other one.
-pub fn waits(folder: &Path) -> bool {
-    folder.join(WAITS).exists()
+/// The members that the cluster had when the node of the partition in this folder was removed from it; none if it was not.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn removed(folder: &Path) -> io::Result<Option<String>> {
+    let path = folder.join(REMOVED);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(of(&path, &error)),
+    }
 }
 
 /// The end of [`leave`], which may have been interrupted before it.
@@ -282,6 +290,10 @@ fn refused(text: String) -> io::Error {
 mod tests {
     use super::*;
 
+    fn is_removed(folder: &Path) -> bool {
+        removed(folder).unwrap().as_deref() == Some("n1=h:1")
+    }
+
     /// Interrupted at any point, a start finds either the partition with all it had, or an empty folder that waits.
     #[test]
     fn a_partition_that_was_removed_leaves_its_folder() {
@@ -291,15 +303,15 @@ mod tests {
         fs::create_dir_all(folder.join("journal")).unwrap();
         // Ended before the first rename, and run again.
         fs::create_dir(&fresh).unwrap();
-        assert_eq!(leave(&folder).unwrap(), dir.join("07.removed"));
-        assert!(waits(&folder) && !folder.join("journal").exists() && !fresh.exists());
+        assert_eq!(leave(&folder, "n1=h:1").unwrap(), dir.join("07.removed"));
+        assert!(is_removed(&folder) && !folder.join("journal").exists() && !fresh.exists());
         assert!(dir.join("07.removed").join("journal").is_dir());
         // What is kept is not overwritten.
-        assert_eq!(leave(&folder).unwrap(), dir.join("07.removed-2"));
+        assert_eq!(leave(&folder, "n1=h:1").unwrap(), dir.join("07.removed-2"));
         // Ended between the renames.
         fs::rename(&folder, &fresh).unwrap();
         end_leaving(&folder).unwrap();
-        assert!(waits(&folder));
+        assert!(is_removed(&folder));
         fs::remove_dir_all(&dir).unwrap();
     }
 }

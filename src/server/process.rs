@@ -131,14 +131,13 @@ impl Partitions {
     fn begin_anew(&self, process: &Siblings, partition: u16) -> io::Result<Server> {
         let (siblings, config) = process.again(partition);
         let config = config.of_partition(partition);
-        let kept = folders::leave(&config.folder())?;
+        let kept = folders::leave(&config.folder(), &siblings.members())?;
         tracing::warn!(
             "partition {partition} waits to be added to its cluster again; what it had is kept in {}",
             kept.display()
         );
         let mut server = Server::bind(config)?;
         server.notifier = Arc::clone(siblings.notifier());
-        siblings.move_to(server.place());
         Ok(self.of_process(server.among(siblings)))
     }
 }

@@ -99,13 +99,6 @@ pub struct ReadAgain<T = bool> {
     pub zones: T,
 }
 
-impl Shown {
-    /// Whether its node is not a member of the partition's cluster, which is on others.
-    fn is_elsewhere(&self) -> bool {
-        matches!(&*lock(&self.place), PartitionPlace::Node(view) if view.elsewhere.is_some())
-    }
-}
-
 impl Alone {
     /// With these options, where `port` is the one that it listens on.
     pub fn of(config: &Config, id: &str, port: u16, loading: bool) -> Alone {
@@ -162,6 +155,14 @@ impl Siblings {
         &self.shown().notifier
     }
 
+    /// The other members of this partition's cluster, as `cluster-nodes` writes them.
+    pub fn members(&self) -> String {
+        let PartitionPlace::Node(view) = self.place(self.own) else { return String::new() };
+        let others = view.others().filter(|node| !node.has_left);
+        let listed = others.map(|node| format!("{}={}", node.name, node.peer));
+        listed.collect::<Vec<_>>().join(",")
+    }
+
     /// This partition's node was removed: it ends in order, and the process begins another one in an empty folder.
     pub fn leave(&self) {
         self.shown().leaves.store(true, Relaxed);
@@ -213,15 +214,11 @@ impl Siblings {
         if others().any(hangs) {
             return None;
         }
-        if !own.is_ready() && !self.shown().is_elsewhere() {
+        if !own.is_ready() {
             return Some(own.clone());
         }
-        // Partitions that other nodes have are no concern of this one, as long as it has some.
-        let here = self.others().filter(|shown| !shown.is_elsewhere());
-        let states: Vec<ServiceState> = here.map(|shown| shown.status.standing()).collect();
-        let worst = states.iter().find(|state| !state.is_ready());
-        let any = states.first().filter(|_| !own.is_ready());
-        Some(worst.or(any).unwrap_or(own).clone())
+        let mut states = others().map(|status| status.standing());
+        Some(states.find(|state| !state.is_ready()).unwrap_or_else(|| own.clone()))
     }
 
     /// The first partition waits for the others to be ready.

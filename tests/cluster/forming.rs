@@ -198,7 +198,8 @@ fn lists_that_differ_are_named_both_and_nothing_is_founded() {
 fn hosts_that_were_removed_never_found_a_cluster() {
     for waiting in 1..8 {
         let mut site = Site::new(waiting, Weather::calm(3));
-        (0..3).for_each(|at| site.hosts[at].waits = waiting & (1 << at) != 0);
+        let is_waiting = |at: usize| waiting & (1 << at) != 0;
+        (0..3).for_each(|at| site.hosts[at].removed = is_waiting(at).then(Vec::new));
         site.start_all();
         site.run_until(20 * E);
         for at in 0..3 {

@@ -20,8 +20,8 @@ pub struct Host {
     pub id: u64,
     pub own: directory::Node,
     pub nodes: Vec<Listed>,
-    /// It was removed, and waits to be added.
-    pub waits: bool,
+    /// It was removed, and waits to be added; with the members as of then.
+    pub removed: Option<Vec<Listed>>,
     /// None while it is down.
     pub driver: Option<Driver>,
     pub life: u64,
@@ -77,7 +77,7 @@ impl Host {
             id: 1_000 - at as u64,
             own: node(at),
             nodes: listed(count),
-            waits: false,
+            removed: None,
             driver: None,
             life: 0,
             level: LEVEL,
@@ -119,7 +119,7 @@ impl Host {
             election_us: E,
             cluster: u128::from(seed) << 64 | 7,
             hash_seed: seed,
-            waits: self.waits,
+            removed: self.removed.clone(),
         };
         let clock = self.clock(now);
         self.driver = Some(Driver::new(start, identity, clock).expect("its disk is right"));

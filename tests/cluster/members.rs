@@ -129,6 +129,21 @@ fn the_level_falls_for_who_reads_less_and_not_for_who_is_away() {
     }
 }
 
+/// Its list has one member, and another one leads.
+#[test]
+fn who_is_added_need_not_have_the_leader_in_its_list() {
+    for seed in seeds_or(20) {
+        let mut site = site(seed, 3, 4);
+        let leader = site.leader().expect("it has formed");
+        site.hosts[3].nodes = vec![listed(4)[(leader + 1) % 3].clone(), listed(4)[3].clone()];
+        site.hosts[3].nodes.sort();
+        site.start(3);
+        ask(&mut site, add(3)).unwrap();
+        site.wait_for("it is taken in", 20 * E, |site| are_members(site, &[0, 1, 2, 3]));
+        goes_on(&mut site);
+    }
+}
+
 #[test]
 fn an_invitation_outlives_the_leader() {
     for seed in seeds_or(20) {
@@ -184,8 +199,8 @@ fn who_was_removed_does_not_come_back_but_by_an_invitation() {
     goes_on(&mut site);
 }
 
-/// Five hosts, of which the listed three go one after the other: who was removed still knows where the cluster is, as long
-/// as it is told of the others, and comes back when it is asked for.
+/// Five hosts, of which the listed three go one after the other: who was removed still knows where the cluster is, and
+/// comes back when it is asked for.
 #[test]
 fn who_was_removed_knows_where_the_cluster_is() {
     for seed in seeds_or(20) {
@@ -207,9 +222,9 @@ fn who_was_removed_knows_where_the_cluster_is() {
             site.kill(gone);
             let fresh = Host::new(gone, 3, 1_000_000, 100);
             let (life, id) = (site.hosts[gone].life + 1, 50 + gone as u64);
-            site.hosts[gone] = Host { life, id, waits: true, ..fresh };
+            let removed = Some(listed(5)[gone + 1..].to_vec());
+            site.hosts[gone] = Host { life, id, removed, ..fresh };
             site.start(gone);
-            site.hosts[gone].driver().hint(listed(5)[3..].to_vec());
         }
         let knows = |site: &Site, at: usize| {
             let there = status(site, at).and_then(|status| status.elsewhere);

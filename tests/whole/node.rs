@@ -144,7 +144,7 @@ impl Node {
             election_us: E,
             cluster: u128::from(seed.max(1)) << 64 | 7,
             hash_seed: seed,
-            waits: false,
+            removed: None,
         };
         let wall = Micros(self.wall(now));
         let storage = Arc::clone(&self.storage);

@@ -40,6 +40,12 @@ pub(super) struct Joining {
     pub changes_heard: u64,
 }
 
+impl Joining {
+    pub(super) fn of(identity: &NodeIdentity) -> Joining {
+        Joining { hinted: identity.removed.clone().unwrap_or_default(), ..Joining::default() }
+    }
+}
+
 impl Driver {
     /// Whether such a node is one to speak with.
     pub(super) fn check_claims(&self, claims: &Claims) -> Result<(), Conflict> {
@@ -89,7 +95,9 @@ impl Driver {
             let is_listed = nodes.iter().chain(&self.joining.hinted).any(|one| one.name == name);
             let (own, list) = (own.name.clone(), list_text(nodes));
             let is_of_it = self.cluster.is_some() && claims.cluster() == self.cluster;
-            let is_right = is_listed || is_of_it && self.may_be_behind(claims.node);
+            let is_right = is_listed
+                || is_of_it && self.may_be_behind(claims.node)
+                || self.is_to_be_joined(claims);
             return if is_right {
                 Ok(())
             } else {
@@ -107,6 +115,18 @@ impl Driver {
             Holds::Member(_) if self.may_be_behind(claims.node) => Ok(()),
             Holds::Member(_) => Err(Conflict::Unknown { name, cluster }),
         }
+    }
+
+    /// Whether a member calls a node that is none: one that was removed, or that has met other members of that cluster. Only
+    /// a cluster that has invited it goes on from there.
+    fn is_to_be_joined(&self, claims: &Claims) -> bool {
+        let is_met = |cluster| {
+            let met = self.joining.met.values().filter_map(Claims::cluster);
+            let elsewhere = self.elsewhere().map(|(id, _)| ClusterId(id));
+            met.chain(elsewhere).any(|one| one == cluster)
+        };
+        let is_joined = |cluster| self.identity.removed.is_some() || is_met(cluster);
+        self.cluster.is_none() && claims.cluster().is_some_and(is_joined)
     }
 
     /// Whether this node may not know of a member: it was away, hears no leader, and that one may be it.

@@ -4,6 +4,7 @@ use crate::cluster;
 use crate::cluster::driver::{Driver, NodeIdentity};
 use crate::cluster::members::claims::version_text;
 use crate::cluster::members::directory;
+use crate::cluster::options::node_list;
 use crate::cluster::raft::member::EnginePosition;
 use crate::config::options::Name;
 use crate::config::{Config, folders};
@@ -101,6 +102,11 @@ pub(super) fn start(
     // The first turn sees what room there is.
     shared.publish(&log);
     let keeper = Keeper::start(Arc::clone(&storage), log.spare_maker(), Arc::clone(&shared))?;
+    let removed = match config.partitions() {
+        1 => None,
+        _ => folders::removed(&config.folder())?,
+    };
+    let removed = removed.map(|list| node_list(&list)).transpose().map_err(io::Error::other)?;
     let identity = NodeIdentity {
         node: id,
         own: node.clone(),
@@ -110,7 +116,7 @@ pub(super) fn start(
         election_us: options.election_us,
         cluster: u128::from(machine::random().max(1)) << 64 | u128::from(machine::random()),
         hash_seed: machine::random(),
-        waits: config.partitions() > 1 && folders::waits(&config.folder()),
+        removed,
     };
     let driver = Driver::new(start, identity, Micros(boot_us()));
     let mut driver = driver.map_err(io::Error::other)?;

@@ -18,6 +18,8 @@ pub enum ServiceState {
     Unsure,
     /// Another node of the cluster leads and is there: reads are answered here.
     Following,
+    /// Other nodes hold this partition, and clients are sent to them.
+    Elsewhere,
     /// It serves or follows, but is sick.
     Sick {
         /// It leads, and no other node is about to take over.
@@ -36,10 +38,10 @@ pub enum ServiceState {
 }
 
 impl ServiceState {
-    /// Whether requests are answered, reads at least.
+    /// Whether requests are answered, reads at least, or their clients sent to a node that does.
     pub fn is_ready(&self) -> bool {
-        use ServiceState::{Following, Serving, Sick, Unsure};
-        matches!(self, Serving | Unsure | Following | Sick { .. })
+        use ServiceState::{Elsewhere, Following, Serving, Sick, Unsure};
+        matches!(self, Serving | Unsure | Following | Elsewhere | Sick { .. })
     }
 
     /// Whether this is where jobs are added and taken.
@@ -57,6 +59,7 @@ impl std::fmt::Display for ServiceState {
                 f.write_str("serving; a majority has not confirmed yet that it still leads")
             }
             ServiceState::Following => f.write_str("following"),
+            ServiceState::Elsewhere => f.write_str("held by other nodes"),
             ServiceState::Sick { text, why, .. } => write!(f, "{text}; sick: {why}"),
             ServiceState::Apart(why) => f.write_str(why),
             ServiceState::Failed(cause) => {

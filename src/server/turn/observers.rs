@@ -176,6 +176,11 @@ impl Turns {
             }
             session::NodeStanding::Serving => ServiceState::Unsure,
             session::NodeStanding::Loading => apart("not all jobs are loaded yet"),
+            session::NodeStanding::Forming { .. }
+                if view.elsewhere.is_some() && self.core.siblings.is_some() =>
+            {
+                ServiceState::Elsewhere
+            }
             session::NodeStanding::Forming { missing } => {
                 ServiceState::Apart(format!("the cluster is forming: {missing}").into())
             }

@@ -223,7 +223,7 @@ impl Cluster {
             election_us: self.election_us,
             cluster: 77 + u128::from(id),
             hash_seed: 1,
-            waits: false,
+            removed: None,
         };
         let driver = Driver::new(start, identity, Micros(boot_us())).unwrap();
         let wakeup = Arc::clone(mailbox.wakeup());

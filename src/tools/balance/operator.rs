@@ -1,0 +1,272 @@
+//! What an operator does to move a replica, done by a program: look at the partition, send its leader the next command, and
+//! look again.
+
+use super::plan::Move;
+use crate::cluster::members::names::{Address, Name};
+use crate::hash_slot::HASH_SLOTS;
+use crate::limits::BALANCE_BEHIND_MAX;
+use crate::tools::access::ServerAddress;
+use crate::tools::check::say;
+use crate::tools::client::Client;
+use crate::tools::reply::Reply;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const LOOKS_EVERY: Duration = Duration::from_millis(200);
+/// From one node to the next that it names.
+const HOPS_MAX: u32 = 4;
+/// Without any progress for this long it stops, and says where.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A partition as its leader sees it.
+pub(super) struct LedPartition {
+    leader: Client,
+    pub(super) replicas: Vec<Replica>,
+}
+
+/// A member, or a node that is to be one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Replica {
+    pub(super) name: Name,
+    leads: bool,
+    /// It has a vote,
+    pub(super) votes: bool,
+    /// and is there.
+    is_online: bool,
+    /// Batches that it lacks.
+    behind: Option<u64>,
+    client: Option<Address>,
+    peer: Address,
+}
+
+impl Replica {
+    /// Nothing, if it has left.
+    fn read(reply: &Reply) -> Option<Replica> {
+        let text = |name| reply.field(name).text();
+        let role = text("role").filter(|role| *role != "removed")?;
+        Some(Replica {
+            name: Name::new(text("name")?).ok()?,
+            leads: role == "leader",
+            votes: matches!(role, "leader" | "follower"),
+            is_online: text("state") == Some("online"),
+            behind: reply.field("behind").number(),
+            client: text("client").and_then(|client| Address::parse(client).ok()),
+            peer: Address::parse(text("peer")?).ok()?,
+        })
+    }
+
+    /// Whether it has a vote, is there and has about all jobs.
+    fn is_whole(&self) -> bool {
+        let is_near = self.behind.is_none_or(|behind| behind <= BALANCE_BEHIND_MAX);
+        self.leads || self.votes && self.is_online && is_near
+    }
+}
+
+impl LedPartition {
+    fn replica(&self, name: &Name) -> Option<&Replica> {
+        self.replicas.iter().find(|replica| replica.name == *name)
+    }
+
+    /// Those that count: a node that was invited, or has no vote yet, would not be missed.
+    pub(super) fn voters(&self) -> BTreeSet<Name> {
+        let voters = self.replicas.iter().filter(|replica| replica.votes);
+        voters.map(|replica| replica.name.clone()).collect()
+    }
+
+    fn ask(&mut self, words: &[&str]) -> Result<Next, String> {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let reply = self.leader.ask(&words).map_err(|error| error.to_string())?;
+        reply.error().map_or(Ok(Next::Look), Err)
+    }
+
+    fn whole_without(&self, from: &Name) -> usize {
+        let others = self.replicas.iter().filter(|replica| replica.name != *from);
+        others.filter(|replica| replica.is_whole()).count()
+    }
+}
+
+pub(super) struct Operator {
+    server: ServerAddress,
+    /// Where each node listens for peers of partition 0,
+    pub(super) peers: BTreeMap<Name, Address>,
+    /// and for clients.
+    clients: BTreeSet<Address>,
+}
+
+impl Operator {
+    pub(super) fn new(server: &ServerAddress) -> Operator {
+        Operator { server: server.clone(), peers: BTreeMap::new(), clients: BTreeSet::new() }
+    }
+
+    /// All partitions, and where the nodes are.
+    pub(super) fn look(&mut self) -> Result<Vec<LedPartition>, String> {
+        let (count, _) = slots(&mut Client::connect(&self.server)?)?;
+        let mut groups = Vec::new();
+        for partition in 0..count {
+            let group = self.group(partition)?;
+            for replica in group.replicas.iter().filter(|replica| replica.votes) {
+                let peer = first_of(partition, Some(&replica.peer));
+                self.peers.extend(peer.map(|peer| (replica.name.clone(), peer)));
+                self.clients.extend(first_of(partition, replica.client.as_ref()));
+            }
+            groups.push(group);
+        }
+        Ok(groups)
+    }
+
+    /// A partition, when its leader answers.
+    fn group(&self, partition: usize) -> Result<LedPartition, String> {
+        let began = Instant::now();
+        loop {
+            match self.try_group(partition) {
+                Ok(group) => return Ok(group),
+                Err(text) if began.elapsed() > PATIENCE => {
+                    return Err(format!(
+                        "partition {partition} has had no leader for a minute: {text}"
+                    ));
+                }
+                Err(_) => sleep(LOOKS_EVERY),
+            }
+        }
+    }
+
+    /// The given node may know of none, if it does not hold the partition: others are asked, too.
+    fn try_group(&self, partition: usize) -> Result<LedPartition, String> {
+        let first = self.try_from(self.server.place.clone(), partition);
+        let others = self.clients.iter().filter_map(|first| nth_of(partition, first));
+        first.or_else(|text| {
+            let mut found = others.map(|place| self.try_from(place, partition));
+            found.find_map(Result::ok).ok_or(text)
+        })
+    }
+
+    /// Any node names a member, which names the leader.
+    fn try_from(&self, place: Address, partition: usize) -> Result<LedPartition, String> {
+        let mut server = ServerAddress { place, access: self.server.access.clone() };
+        for _ in 0..HOPS_MAX {
+            let mut leader = Client::connect(&server)?;
+            let place = slots(&mut leader)?.1.remove(&partition).ok_or("no node is known")?;
+            let is_there = place == server.place;
+            server.place = place;
+            if !is_there {
+                continue;
+            }
+            let reply = leader.ask(&[b"DELAY.CLUSTER"]).map_err(|error| error.to_string())?;
+            let replicas: Vec<Replica> = reply.items().iter().filter_map(Replica::read).collect();
+            match replicas.iter().any(|replica| replica.leads) {
+                true => return Ok(LedPartition { leader, replicas }),
+                false => return Err(reply.error().unwrap_or_else(|| "none is known".to_owned())),
+            }
+        }
+        Err("the nodes name each other".to_owned())
+    }
+
+    /// `least`: so many whole replicas are left whenever one is removed.
+    pub(super) fn carry_out(&self, one: &Move, least: usize) -> Result<(), String> {
+        let partition = one.partition;
+        if let Some(to) = &one.to {
+            let peer = nth_of(partition, &self.peers[to]).ok_or("its port is above 65535")?;
+            self.step(partition, |group| match group.replica(to) {
+                None => group.ask(&["DELAY.CLUSTER", "ADD", to.as_str(), &peer.to_string()]),
+                Some(replica) if replica.is_whole() => Ok(Next::Done),
+                Some(_) => Ok(Next::Look),
+            })
+            .map_err(|text| format!("{text}; the log of {to} may say why"))?;
+            say(&format!("partition {partition}: {to} has it\n"));
+        }
+        if let Some(from) = &one.from {
+            self.step(partition, |group| match group.replica(from) {
+                None => Ok(Next::Done),
+                Some(replica) if replica.votes && group.whole_without(from) < least => {
+                    Err(format!("{from} cannot go: fewer than {least} others are whole"))
+                }
+                Some(replica) if replica.leads => group.hand_over(from),
+                Some(_) => group.ask(&["DELAY.CLUSTER", "REMOVE", from.as_str()]),
+            })?;
+            say(&format!("partition {partition}: {from} gave it up\n"));
+        }
+        Ok(())
+    }
+
+    /// Looks at the partition and does what is next, until that is done. Leaders may change at any time, so an error is
+    /// only one that lasts, unless it is about rights.
+    fn step(
+        &self,
+        partition: usize,
+        mut next: impl FnMut(&mut LedPartition) -> Result<Next, String>,
+    ) -> Result<(), String> {
+        let (mut since, mut seen) = (Instant::now(), Vec::new());
+        loop {
+            let mut group = self.group(partition)?;
+            let done = next(&mut group);
+            match &done {
+                Ok(Next::Done) => return Ok(()),
+                Err(text) if text.starts_with("NOPERM") => return Err(text.clone()),
+                _ => {}
+            }
+            if group.replicas != seen {
+                (since, seen) = (Instant::now(), group.replicas);
+            }
+            if since.elapsed() > PATIENCE {
+                return Err(done.err().unwrap_or_else(|| "no progress for a minute".to_owned()));
+            }
+            sleep(LOOKS_EVERY);
+        }
+    }
+}
+
+/// What a step of a move comes to.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Done,
+    /// It was begun, or goes on by itself.
+    Look,
+}
+
+impl LedPartition {
+    /// To another member, before this one goes.
+    fn hand_over(&mut self, from: &Name) -> Result<Next, String> {
+        let next = self.replicas.iter().find(|replica| replica.name != *from && replica.is_whole());
+        let next =
+            next.and_then(|replica| replica.client.clone()).ok_or("no other member can lead")?;
+        let port = next.port().to_string();
+        self.ask(&["FAILOVER", "TO", next.host(), &port, "TIMEOUT", "5000"])
+    }
+}
+
+/// Of a node that has this address for a partition: that for partition 0.
+fn first_of(partition: usize, address: Option<&Address>) -> Option<Address> {
+    let address = address?;
+    let port = address.port().checked_sub(partition as u16)?;
+    Address::new(address.host(), port).ok()
+}
+
+/// The other way round.
+fn nth_of(partition: usize, first: &Address) -> Option<Address> {
+    let port = first.port().checked_add(partition as u16)?;
+    Address::new(first.host(), port).ok()
+}
+
+/// Where the leader of each partition is, as far as this server knows, with their number. Each has as many slots.
+fn slots(client: &mut Client) -> Result<(usize, BTreeMap<usize, Address>), String> {
+    let reply = client.ask(&[b"CLUSTER", b"SLOTS"]).map_err(|error| error.to_string())?;
+    if let Some(text) = reply.error() {
+        return Err(text);
+    }
+    let rows = reply.items().iter().map(|row| master(row.items()));
+    let rows = rows.collect::<Option<Vec<(u64, u64, Address)>>>().filter(|rows| !rows.is_empty());
+    let rows = rows.ok_or("its answer to CLUSTER SLOTS cannot be read")?;
+    let each = rows[0].1 + 1 - rows[0].0;
+    let places = rows.into_iter().map(|(first, _, place)| ((first / each) as usize, place));
+    Ok(((u64::from(HASH_SLOTS) / each) as usize, places.collect()))
+}
+
+/// The first and the last slot of a row, and where they are led.
+fn master(row: &[Reply]) -> Option<(u64, u64, Address)> {
+    let (first, last) = (row.first()?.number()?, row.get(1)?.number()?);
+    let node = row.get(2)?.items();
+    let port = u16::try_from(node.get(1)?.number()?).ok()?;
+    let place = Address::new(node.first()?.text()?, port).ok()?;
+    (first <= last).then_some((first, last, place))
+}
