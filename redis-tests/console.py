@@ -111,16 +111,23 @@ def violations(browser):
     ]
 
 
-def look_at(browser, name, axe):
-    """A page in all sizes and colours; how long until something was seen."""
+def go(browser, name):
+    """To a page; how long until something was seen."""
     path = PAGES[name]
-    browser.look("wide", "light")
     if name == "login":
         browser.driver.delete_all_cookies()
-    status = browser.go(path)
-    equal(status, 200)
+    equal(browser.go(path), 200)
     browser.wait(lambda: name == "login" or browser.path() == path)
-    paint = browser.wait(lambda: browser.run("return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"))
+    return browser.wait(lambda: browser.run("return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"))
+
+
+def look_at(browser, name, axe):
+    """A page in all sizes and colours; how long until something was seen."""
+    browser.look("wide", "light")
+    paint = go(browser, name)
+    if paint > PAINT_MS_MAX:
+        # Another program may take the processor once; a page that is slow is slow again.
+        paint = go(browser, name)
     browser.run(axe)
     found = []
     for size in SIZES:

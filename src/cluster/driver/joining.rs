@@ -108,6 +108,7 @@ impl Driver {
         let is_invited = directory.invited.iter().any(|listed| listed.name == name);
         match claims.holds {
             Holds::Nothing if is_invited => Ok(()),
+            Holds::Nothing if claims.only_waits() => Err(Conflict::Waits { name }),
             Holds::Nothing => Err(Conflict::NotAdded { name, address, cluster }),
             Holds::Jobs => {
                 Err(Conflict::JobsBesideCluster { holder: name, other: own.name.clone(), cluster })

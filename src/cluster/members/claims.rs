@@ -89,6 +89,11 @@ impl Claims {
         }
     }
 
+    /// Whether it was removed from its cluster, and only waits to be added: it names no list.
+    pub fn only_waits(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Which partition of its process it is, of how many: `3.of.16`. It is part of the version, as build metadata, since
     /// earlier ones have one partition and say nothing.
     pub fn partition(&self) -> &str {

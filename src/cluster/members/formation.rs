@@ -224,7 +224,7 @@ fn check_journals(own: &Claims, others: &[NodeAnswer]) -> Result<(), Conflict> {
 
 fn check_lists(own: &Claims, others: &[NodeAnswer]) -> Result<(), Conflict> {
     let mut claims = answered(others).map(|(_, claims)| claims);
-    if let Some(waits) = [own].into_iter().chain(claims.clone()).find(|one| one.list.is_empty()) {
+    if let Some(waits) = [own].into_iter().chain(claims.clone()).find(|one| one.only_waits()) {
         return Err(Conflict::Waits { name: waits.name.clone() });
     }
     match claims.find(|claims| claims.list != own.list) {

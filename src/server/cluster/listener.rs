@@ -98,6 +98,9 @@ impl PeerListener {
         {
             return tracing::debug!(address = %caller.address, "a caller sent nothing");
         }
+        if trouble.is_of_waiting() {
+            return tracing::debug!(address = %caller.address, "{trouble}");
+        }
         let address = caller.address.to_string();
         let Some(left_out) = cx.refusals.admit(cx.now_us, &address, &trouble) else { return };
         match caller.known {

@@ -467,7 +467,9 @@ impl DialedPeer {
         if let ConnectionTrouble::Refused(Refusal::Told(text)) = trouble {
             cx.refused.push(text.clone());
         }
-        if let Some(left_out) = cx.refusals.admit(cx.now_us, self.name.as_str(), trouble) {
+        if cx.own.only_waits() && matches!(trouble, ConnectionTrouble::Refused(Refusal::Told(_))) {
+            tracing::debug!(peer = %self.name, "{trouble}");
+        } else if let Some(left_out) = cx.refusals.admit(cx.now_us, self.name.as_str(), trouble) {
             self.is_said_away |= lane == Lane::Control;
             let what = match was_open {
                 Some(_) => "the connection to a peer has ended",

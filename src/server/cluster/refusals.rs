@@ -65,6 +65,12 @@ type Cause = (
 );
 
 impl ConnectionTrouble {
+    /// Whether a node was refused that waits to be added: it calls again and again, for as long as it lives, to know where
+    /// the cluster is.
+    pub fn is_of_waiting(&self) -> bool {
+        matches!(self, ConnectionTrouble::Conflict(Conflict::Waits { .. }))
+    }
+
     /// Whether it comes of a node that is stopped, or started again.
     pub fn is_ordinary(&self) -> bool {
         let is_of_closing = |kind| {
