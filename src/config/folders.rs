@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(leave(&folder, "n1=h:1").unwrap(), dir.join("07.removed"));
         assert!(is_removed(&folder) && !folder.join("journal").exists() && !fresh.exists());
         assert!(dir.join("07.removed").join("journal").is_dir());
-        // What is kept is not overwritten.
+        // An older folder is not overwritten.
         assert_eq!(leave(&folder, "n1=h:1").unwrap(), dir.join("07.removed-2"));
         // Ended between the renames.
         fs::rename(&folder, &fresh).unwrap();

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// From one look whether the base is there to the next.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
-/// Of 19 by which a process can give way to others.
+/// The niceness of the process, 0 to 19.
 const POLITE: i32 = 10;
 /// From one question for a piece that was not read yet to the next.
 const ASKS_EVERY: Duration = Duration::from_millis(2);

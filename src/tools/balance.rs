@@ -29,6 +29,7 @@ pub struct Balance {
 }
 
 const REPLICAS: usize = 3;
+
 /// The text of `--help`.
 pub const HELP: &str = "\
 Usage: delayd cluster balance HOST:PORT [--with NAME=HOST:PORT] [--without NAME]

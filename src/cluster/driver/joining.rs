@@ -118,8 +118,8 @@ impl Driver {
         }
     }
 
-    /// Whether a member calls a node that is none: one that was removed, or that has met other members of that cluster. Only
-    /// a cluster that has invited it goes on from there.
+    /// Whether a member calls, and this node is not one: it was removed, or has met other members of that cluster. Only a
+    /// cluster that has invited it goes on from there.
     fn is_to_be_joined(&self, claims: &Claims) -> bool {
         let is_met = |cluster| {
             let met = self.joining.met.values().filter_map(Claims::cluster);

@@ -50,9 +50,9 @@ pub(super) struct Part<'a> {
 
 #[derive(Default)]
 struct PartLabels {
-    /// Of all samples; empty in a process with one partition.
+    /// All samples have it; empty in a process with one partition.
     partition: String,
-    /// Of each row, which all of its lines have.
+    /// For each row, the labels of all its lines.
     rows: Vec<String>,
     has_rest: bool,
 }

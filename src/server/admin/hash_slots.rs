@@ -102,7 +102,7 @@ fn leader_of(view: &ClusterView, socket: &Socket) -> Option<String> {
     Some(at(leader, socket))
 }
 
-/// Of a cluster that this node is not a member of: the address of a member, which knows the leader.
+/// The address of a member, which knows the leader, if this node is not a member itself.
 fn member_of(view: Option<&ClusterView>, socket: &Socket) -> Option<String> {
     view?.elsewhere.as_ref()?.nodes.first().map(|member| at(member, socket))
 }

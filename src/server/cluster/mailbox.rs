@@ -30,7 +30,7 @@ pub enum Ask {
     /// The node with this id should lead, or the one with most entries.
     HandOver(Option<u64>),
     Change(MemberChange),
-    /// Where members of the cluster may be, which this node is none of.
+    /// This node is not a member: members of the cluster may be here.
     Hint(Vec<Listed>),
     /// A base of this node's own is in place: the log may give up what is in it.
     BaseMade(Base),

@@ -235,7 +235,7 @@ impl LedPartition {
     }
 }
 
-/// Of a node that has this address for a partition: that for partition 0.
+/// A node's address for partition 0, from that for another partition.
 fn first_of(partition: usize, address: Option<&Address>) -> Option<Address> {
     let address = address?;
     let port = address.port().checked_sub(partition as u16)?;
