@@ -61,7 +61,8 @@ export class Partitions {
 
   /** @param {number} slot */
   partition(slot) {
-    return this.#starts.findLastIndex((start) => start <= slot);
+    // Of a partition that is just starting there may be no row: any other one names its leader by MOVED.
+    return Math.max(0, this.#starts.findLastIndex((start) => start <= slot));
   }
 
   /** Queues that one command may name, in their order. @param {string[]} queues @returns {string[][]} */
