@@ -12,6 +12,7 @@ in cluster_mode/ begin with what they can do, each with `checked add right` or a
 with how often they were sent to another node for it.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -23,7 +24,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "lib"))
-from harness import BINARY, Cluster, Raw, Skip, check, equal, finish, until  # noqa: E402
+from harness import BINARY, Closed, Cluster, Raw, ReplyError, Skip, check, equal, finish, until  # noqa: E402
 
 CACHE = os.environ.get("DELAYD_CACHE", os.path.join(HERE, "..", ".cache"))
 RUST = os.environ.get("DELAYD_RUST_TESTS", os.path.join(CACHE, "redis-tests-rust", "debug"))
@@ -132,9 +133,14 @@ class Program:
 def lost(cluster, program):
     """Jobs that were added, that the worker was not told to be done, and that are nowhere. What it had in hand at the end may
     have been done."""
-    with Raw("127.0.0.1", cluster.port(cluster.leader())) as raw:
-        left = program.added - program.done - {program.taken}
-        return {number for number in left if not raw.call("DELAY.GET", "q", f"job:{number}")}
+    left = program.added - program.done - {program.taken}
+
+    def missing():
+        """In a list, or nothing while another node becomes leader: partitions are led in turn, which changes by itself."""
+        with contextlib.suppress(ReplyError, Closed, OSError), Raw("127.0.0.1", cluster.port(cluster.leader())) as raw:
+            return [{number for number in left if not raw.call("DELAY.GET", "q", f"job:{number}")}]
+
+    return until(missing, 10)[0]
 
 
 def run(name):
@@ -165,7 +171,8 @@ def run(name):
                 elif how:
                     cluster.stop(leader, how)
                 else:
-                    with Raw("127.0.0.1", cluster.port(leader)) as raw:
+                    # Another node may have become leader by itself since.
+                    with contextlib.suppress(ReplyError), Raw("127.0.0.1", cluster.port(leader)) as raw:
                         raw.call("FAILOVER")
                     until(lambda: cluster.leader() != leader, 10)
                 program.goes_on()

@@ -53,8 +53,10 @@ await check('who gives up waiting and keeps the connection loses what POP hands 
   const state = async (q) => pairs(await call('DELAY.STATS', q));
   for (const [q, command] of [[popped, ['DELAY.POP', popped, '5']], [leased, ['DELAY.RESERVE', '5', '1', leased, 'LEASE', '200ms']]]) {
     const hasty = connect({ commandTimeout: 100 });
+    // The time-out counts from the call, connected or not.
+    await until(() => hasty.status === 'ready');
     await assert.rejects(hasty.call(...command), /Command timed out/);
-    assert.equal((await state(q)).waiters, 1);
+    await until(async () => (await state(q)).waiters === 1);
     await call('DELAY.ADD', q, '0', 'x');
     await until(async () => (await state(q)).waiters === 0);
     hasty.disconnect();

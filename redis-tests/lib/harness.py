@@ -61,12 +61,13 @@ def equal(got, want):
 
 
 def until(condition, seconds=5):
-    """Returns when the condition holds; says so when it never does."""
+    """Returns what holds of the condition, when it does; says so when it never does."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (holds := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"did not come true within {seconds}s")
         time.sleep(0.005)
+    return holds
 
 
 def queue(name):

@@ -35,6 +35,7 @@ use durability::node::Clustered;
 use observe::console_link::ConsoleLink;
 use observe::http;
 use observe::logs::LogLevel;
+pub use observe::resident::Keeping;
 use observe::resident::Resident;
 use observe::starter::{ReadyFd, stop_with_stdin};
 use observe::status::StatusBoard;
@@ -106,7 +107,7 @@ pub struct Allocator {
     /// As INFO names it.
     pub name: String,
     /// Gives all memory that is not in use back to the system. Called by a thread of its own, so it may take its time.
-    pub give_back: fn(),
+    pub give_back: fn(Keeping),
 }
 
 /// Stops a server from another thread, as SIGTERM does.

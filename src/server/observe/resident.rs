@@ -5,8 +5,12 @@
 //! resident, without what clients hold
 //!   C = maxmemory + a tenth + 32 MiB   what is promised
 //!   refused from, C - 12 MiB - 1/64    requests wait while memory is given back; adding is OOM if that did not help
-//!   given back from, C - 20 MiB - 1/32 the allocator gives back, on a thread of its own, all that it keeps
+//!   given back from, C - 20 MiB - 1/32 the allocator gives back, on a thread of its own, all that it keeps, and keeps
+//!                                      nothing until there is 4 MiB less
 //! ```
+//!
+//! Keeps nothing: what many clients together had and gave up within a few milliseconds would stay for as long as that
+//! thread waits for a processor, and in a control group of 96 MB with three busy programs beside it that was too long.
 //!
 //! And while hardly anything comes or goes, all that the allocator keeps is given back now and then, and the buffers
 //! that are kept for the next requests, replies and batches of the journal.
@@ -39,6 +43,7 @@ pub struct Resident {
     /// Bytes sent and received, and the time, when the last second began; quiet seconds before it.
     second: (u64, u64),
     quiet_seconds: u32,
+    keeping: Keeping,
     /// Giving back was asked for then; monotonic, µs.
     asked_us: Option<u64>,
     /// When it was over, and what was resident then.
@@ -60,10 +65,19 @@ pub struct Sample {
     pub max: u64,
 }
 
+/// What the allocator does with what is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// It is kept for some seconds, which saves to ask the system again.
+    AsUsual,
+    /// It goes back at once. Costs a system call for each range of pages.
+    Nothing,
+}
+
 /// The thread that gives back; it sleeps until it is asked.
 #[derive(Debug)]
 struct Giver {
-    asks: Sender<()>,
+    asks: Sender<Keeping>,
     asked: u64,
     done: Arc<AtomicU64>,
 }
@@ -74,14 +88,14 @@ impl Resident {
     ///
     /// # Errors
     /// The system does not report resident memory, or has no thread.
-    pub fn start(give_back: fn(), notifier: Arc<Notifier>) -> io::Result<Resident> {
+    pub fn start(give_back: fn(Keeping), notifier: Arc<Notifier>) -> io::Result<Resident> {
         let statm = File::open(machine::STATM)?;
         let (asks, asked) = channel();
         let done = Arc::<AtomicU64>::default();
         let of_thread = Arc::clone(&done);
         std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
-            while let Ok(()) = asked.recv() {
-                give_back();
+            while let Ok(keeping) = asked.recv() {
+                give_back(keeping);
                 of_thread.fetch_add(1, Ordering::Release);
                 notifier.notify();
             }
@@ -93,6 +107,7 @@ impl Resident {
             sampled: (0, 0),
             second: (0, 0),
             quiet_seconds: 0,
+            keeping: Keeping::AsUsual,
             asked_us: None,
             gave: (0, 0),
             over: 0,
@@ -105,7 +120,7 @@ impl Resident {
     pub fn note(&mut self, sample: Sample) -> bool {
         let asked = self.giver.asked;
         if self.is_quiet(sample.moved_bytes, sample.mono_us) {
-            self.giver.ask();
+            self.giver.ask(self.keeping);
         }
         self.watch(sample);
         self.giver.asked > asked
@@ -117,6 +132,10 @@ impl Resident {
             && mono_us < self.sampled.1 + RESIDENT_LOOK_US;
         if max == 0 {
             (self.over, self.waits) = (0, false);
+            if self.keeping == Keeping::Nothing {
+                self.keeping = Keeping::AsUsual;
+                self.giver.ask(self.keeping);
+            }
         }
         if max == 0 || (idle && !self.is_tight()) {
             return;
@@ -148,10 +167,21 @@ impl Resident {
             self.gave = (mono_us, used);
         }
         let most = max.saturating_add(max / 10).saturating_add(RESIDENT_BYTES_BESIDE);
+        let given_back_from = most - (GIVE_BACK_LEFT_BYTES + max / 32);
+        let keeping = match used {
+            used if used > given_back_from => Keeping::Nothing,
+            used if used + GIVE_BACK_AGAIN_BYTES < given_back_from => Keeping::AsUsual,
+            _ => self.keeping,
+        };
+        if keeping == Keeping::AsUsual && self.keeping == Keeping::Nothing {
+            self.giver.ask(keeping);
+        }
+        let begins = keeping == Keeping::Nothing && self.keeping == Keeping::AsUsual;
+        self.keeping = keeping;
         let again = used > self.gave.1 + GIVE_BACK_AGAIN_BYTES
             || mono_us > self.gave.0 + GIVE_BACK_AGAIN_US;
-        if used > most - (GIVE_BACK_LEFT_BYTES + max / 32) && self.asked_us.is_none() && again {
-            self.giver.ask();
+        if begins || used > given_back_from && self.asked_us.is_none() && again {
+            self.giver.ask(keeping);
             self.asked_us = Some(mono_us);
         }
         self.over = used.saturating_sub(most - (REFUSE_LEFT_BYTES + max / 64));
@@ -183,10 +213,10 @@ impl Resident {
 }
 
 impl Giver {
-    fn ask(&mut self) {
+    fn ask(&mut self, keeping: Keeping) {
         self.asked += 1;
         // The thread ends with this.
-        let _ = self.asks.send(());
+        let _ = self.asks.send(keeping);
     }
 
     fn is_done(&self) -> bool {
@@ -202,8 +232,8 @@ mod tests {
     use std::sync::mpsc::Receiver;
 
     /// One that gives back when the test says so.
-    fn resident() -> (Resident, Receiver<()>, Arc<AtomicU64>) {
-        let mut resident = Resident::start(|| {}, Arc::default()).expect("a thread");
+    fn resident() -> (Resident, Receiver<Keeping>, Arc<AtomicU64>) {
+        let mut resident = Resident::start(|_| {}, Arc::default()).expect("a thread");
         let (asks, asked) = channel();
         let done = Arc::<AtomicU64>::default();
         resident.giver = Giver { asks, asked: 0, done: Arc::clone(&done) };
@@ -220,13 +250,17 @@ mod tests {
         resident.decide(at(1_000), 80 * MIB);
         assert!(asked.try_recv().is_err(), "a full server has less");
         resident.decide(at(1_001), 81 * MIB);
-        assert_eq!((asked.try_recv(), resident.waits(), resident.over_bytes()), (Ok(()), false, 0));
+        let asks = asked.try_recv();
+        assert_eq!(
+            (asks, resident.waits(), resident.over_bytes()),
+            (Ok(Keeping::Nothing), false, 0)
+        );
         resident.decide(at(1_002), 95 * MIB);
         assert!(asked.try_recv().is_err(), "asked once");
         assert!(resident.waits() && resident.over_bytes() == 0);
         done.fetch_add(1, Ordering::Release);
-        resident.decide(at(1_020), 70 * MIB);
-        assert!(!resident.waits() && resident.over_bytes() == 0);
+        resident.decide(at(1_020), 77 * MIB);
+        assert!(asked.try_recv().is_err() && !resident.waits() && resident.over_bytes() == 0);
         // Not even a moment later when it has become so much more.
         resident.decide(at(1_021), 92 * MIB);
         assert!(asked.try_recv().is_ok() && resident.waits());
@@ -242,6 +276,7 @@ mod tests {
         done.fetch_add(1, Ordering::Release);
         resident.decide(at(1_500), 60 * MIB);
         assert!(!resident.waits() && resident.over_bytes() == 0);
+        assert_eq!(asked.try_recv(), Ok(Keeping::AsUsual));
     }
 
     #[test]
@@ -271,6 +306,10 @@ mod tests {
         resident.over = 1;
         resident.note(Sample { max: 0, ..at(999) });
         assert!(asked.try_recv().is_err() && resident.over_bytes() == 0);
+        resident.decide(at(999), 81 * MIB);
+        assert_eq!(asked.try_recv(), Ok(Keeping::Nothing));
+        resident.note(Sample { max: 0, ..at(999) });
+        assert_eq!(asked.try_recv(), Ok(Keeping::AsUsual));
     }
 
     #[test]
