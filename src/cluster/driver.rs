@@ -45,7 +45,7 @@ use crate::cluster::timing::clocks::{ClockNote, Clocks};
 use crate::cluster::timing::freshness::Freshness;
 use crate::cluster::timing::health::Meter;
 use crate::cluster::timing::lease::Lease;
-use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS};
+use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, SLEEP_TICKS_MAX};
 use crate::time::Micros;
 use bytes::Bytes;
 use campaign::Campaign;
@@ -53,6 +53,7 @@ use joining::Joining;
 use roles::Roles;
 use sickness::Sickness;
 use std::collections::{BTreeMap, VecDeque};
+pub use ticks::Ticked;
 use ticks::Ticks;
 
 /// This node's identity, and its random ids.
@@ -227,7 +228,7 @@ impl Driver {
             clock_lacked: false,
             freshness: Freshness::default(),
             priorities: BTreeMap::new(),
-            meter: Meter::new(now, identity.election_us),
+            meter: Meter::new(identity.election_us),
             sickness: Sickness::default(),
             lease: Lease::new(identity.election_us),
             asked: None,
@@ -246,21 +247,51 @@ impl Driver {
         self.now = self.now.max(now);
     }
 
-    /// To be called every [`tick_us`](Self::tick_us), or somewhat later. One that comes too early is not counted, and
-    /// those that were missed are not made up for.
-    pub fn tick(&mut self, now: Micros) {
+    /// To be called by [`wake_by`](Self::wake_by), and before what has arrived is handed in; nothing if no tick is over.
+    /// Ticks that a process slept over while it stood still are not made up for.
+    pub fn tick(&mut self, now: Micros) -> Option<Ticked> {
         self.advance(now);
-        let Some(number) = self.ticks.count(now) else { return };
+        let ticked = self.ticks.count(now)?;
+        self.meter.came_late(now, ticked.late_us);
         self.judge();
         self.weigh();
-        self.node.tick();
+        let beats = (0..ticked.count()).filter(|_| self.node.tick()).count();
         self.settle();
-        if number.is_multiple_of(HEARTBEAT_TICKS as u64) {
+        if beats > 0 {
             self.ask();
         }
         self.make_way();
         self.go_on_resigning();
         self.join();
+        Some(ticked)
+    }
+
+    /// When to call [`tick`](Self::tick) if nothing comes before: the next tick, or, while all is quiet, a later one. The
+    /// ticks before it do nothing that a later call does not make up for. To be asked before each sleep.
+    pub fn wake_by(&mut self) -> Micros {
+        let leave =
+            if self.is_quiet() { self.node.ticks_to_sleep().min(SLEEP_TICKS_MAX) } else { 1 };
+        self.ticks.give_leave(leave as u64)
+    }
+
+    /// Whether a tick is over that was not told.
+    pub fn is_over(&self, now: Micros) -> bool {
+        self.ticks.is_over(now)
+    }
+
+    /// When the next tick is over; as [`wake_by`](Self::wake_by), for a host with more to do then.
+    pub fn next_tick(&mut self) -> Micros {
+        self.ticks.give_leave(1)
+    }
+
+    /// Whether time alone changes nothing here but in Raft.
+    pub fn is_quiet(&self) -> bool {
+        (self.roles.led.is_some() || self.node.hears_leader())
+            && self.founding.is_none()
+            && self.waiting.is_empty()
+            && !self.clock_lacked
+            && !self.roles.is_resigning()
+            && !self.meter.is_watching()
     }
 
     /// A whole message has arrived from the node `peer`, with the bodies that [`Head::bodies`] names.
@@ -354,10 +385,13 @@ impl Driver {
     /// met and that do not know it yet, because without clocks no node may lead, and leadership may be handed over to a
     /// node that has just started; more often as long as it does not know theirs; and by a leader with each heartbeat,
     /// because followers answer no reads before they know up to where everything is committed.
-    pub fn tells_clock(&mut self, now: Micros, tick: Option<usize>) -> bool {
-        let is_calm = self.knows_clocks() && self.is_sure(now).is_none();
-        let each = if is_calm { ELECTION_TICKS } else { HEARTBEAT_TICKS };
-        let is_due = tick.is_some_and(|number| number.is_multiple_of(each));
+    pub fn tells_clock(&mut self, now: Micros, ticked: Option<Ticked>) -> bool {
+        let is_due = |ticked: Ticked| {
+            ticked.passes(ELECTION_TICKS)
+                || ticked.passes(HEARTBEAT_TICKS)
+                    && (self.is_sure(now).is_some() || !self.knows_clocks())
+        };
+        let is_due = ticked.is_some_and(is_due);
         std::mem::take(&mut self.clock_lacked) || is_due
     }
 

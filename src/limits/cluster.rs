@@ -8,6 +8,12 @@ pub const ELECTION_TICKS: usize = 30;
 /// Ticks from one heartbeat to the next: E/6.
 pub const HEARTBEAT_TICKS: usize = 5;
 const _: () = assert!(HEARTBEAT_TICKS * 6 == ELECTION_TICKS);
+/// Ticks that a node sleeps over at most while nothing happens, E/3: two heartbeats. A follower that hears its leader is
+/// woken by that alone, 20 times a second with an E of 300 ms, where 100 ticks were.
+pub const SLEEP_TICKS_MAX: usize = 2 * HEARTBEAT_TICKS;
+/// Heartbeats from one status of a node to the next while nothing happens: E/2.
+pub const QUIET_BEATS: usize = 3;
+const _: () = assert!(ELECTION_TICKS.is_multiple_of(QUIET_BEATS * HEARTBEAT_TICKS));
 /// A base transfer without a sign for this many ticks has failed, 10 E: its receiver gets nothing else meanwhile.
 pub const BASE_SILENT_TICKS: u32 = 10 * ELECTION_TICKS as u32;
 

@@ -54,7 +54,11 @@ pub const BASE_IMAGES_AT_ONCE: u32 = 10_000;
 pub const BASE_IMAGE_BYTES_AT_ONCE: usize = 1 << 20;
 /// Bytes between two syncs of a growing base: the log's own syncs wait for each. A single one at
 /// its end would keep the disk busy for seconds.
-pub const BASE_SYNC_BYTES: u64 = 1 << 20;
+pub const BASE_SYNC_BYTES: u64 = 256 << 10;
+/// While a base is written or fetched for a backup, its writer rests for so many times as long as a piece took, ...
+pub const REST_TIMES: u32 = 3;
+/// ... and no longer than this.
+pub const REST_MAX: Duration = Duration::from_millis(50);
 /// Tries to lock the journal's folder: a process that ends may take some ms to let go.
 pub const LOCK_TRIES: u32 = 4;
 /// From one of them to the next.

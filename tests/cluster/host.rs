@@ -34,7 +34,8 @@ pub struct Host {
     pub paused_until: u64,
     pub inbox: VecDeque<super::site::Event>,
     pub applied: u64,
-    pub ticks: usize,
+    /// When its driver is to be called next, and the number of that event.
+    pub tick: Option<(u64, u64)>,
     /// The epoch of which it was told that it leads.
     pub led: Option<u64>,
     pub turn: Turn,
@@ -87,7 +88,7 @@ impl Host {
             paused_until: 0,
             inbox: VecDeque::new(),
             applied: 0,
-            ticks: 0,
+            tick: None,
             led: None,
             turn: Turn::new(
                 Vec::new(),

@@ -246,6 +246,18 @@ fn where_all_are_sick_one_leads() {
     watch.heal();
 }
 
+/// 200 ms are less than E, so nobody elects another leader by itself.
+#[test]
+fn a_leader_that_stands_still_now_and_then_makes_way() {
+    let mut watch = Watch::new(11);
+    let leader = watch.leads();
+    watch.trouble(leader, Trouble::StandsStill(200 * MS), 10 * SECOND);
+    assert_eq!(watch.why(leader), Some(Why::StandsStill));
+    assert_ne!(watch.leads(), leader, "it hands over");
+    assert_eq!(watch.changes, 1);
+    watch.heal();
+}
+
 /// The leader's own disk counts as one of three: what the others have is acknowledged as fast as ever.
 #[test]
 fn a_slow_disk_of_the_leader_costs_little() {

@@ -2,9 +2,9 @@
 
 use super::audit::Audit;
 use super::host::Host;
-use super::world::{E, MS, TICK};
+use super::world::{E, MS};
 use crate::support::faults::{Nodes, Way};
-use delayd::cluster::driver::{Dial, DriverEvent, DriverOutput};
+use delayd::cluster::driver::{Dial, DriverEvent, DriverOutput, Ticked};
 use delayd::cluster::members::claims::NodeId;
 use delayd::cluster::peer::frame::{Inbox, Lane};
 use delayd::cluster::peer::hello::{self, Called, Handshake, Refusal, Secret};
@@ -68,7 +68,7 @@ pub struct Event {
 
 #[derive(Debug)]
 enum What {
-    Tick,
+    Tick(u64),
     Dial,
     Turn,
     Loaded,
@@ -162,7 +162,7 @@ impl Site {
         }
         let has_room = !host.disk.is_full;
         host.driver().set_has_room(has_room);
-        for (what, most) in [(What::Tick, TICK), (What::Dial, 20 * MS), (What::Turn, MS)] {
+        for (what, most) in [(What::Dial, 20 * MS), (What::Turn, MS)] {
             let us = self.chance.random_range(0..most);
             self.after(us, at, what);
         }
@@ -288,9 +288,14 @@ impl Site {
         if host.life != event.life || host.driver.is_none() {
             return;
         }
+        if let What::Tick(number) = event.what
+            && host.tick.is_none_or(|(_, planned)| planned != number)
+        {
+            return;
+        }
         if self.now < host.paused_until {
             match event.what {
-                What::Tick | What::Dial | What::Turn => {
+                What::Tick(_) | What::Dial | What::Turn => {
                     let us = host.paused_until - self.now;
                     self.after(us, at, event.what);
                 }
@@ -299,20 +304,13 @@ impl Site {
             return;
         }
         let clock = host.clock(self.now);
-        let is_tick = matches!(event.what, What::Tick);
+        // As the raft loop does: time passes before what has arrived is heard.
+        if self.weather.tells && host.driver().is_over(clock) {
+            host.driver().set_wall(clock, EPOCH + self.now);
+        }
+        let ticked = host.driver().tick(clock);
         match event.what {
-            What::Tick => {
-                if self.weather.tells {
-                    host.driver().set_wall(clock, EPOCH + self.now);
-                }
-                host.driver().tick(clock);
-                host.ticks += 1;
-                // A timer on a grid, and some of what comes late.
-                let us = TICK * 1_000_000 / host.rate;
-                let late =
-                    if self.weather.jitter { self.chance.random_range(0..MS) } else { MS / 2 };
-                self.after(us + late - MS / 2, at, What::Tick);
-            }
+            What::Tick(_) => host.tick = None,
             What::Dial => {
                 self.dial(at);
                 self.after(50 * MS, at, What::Dial);
@@ -344,16 +342,30 @@ impl Site {
             }
         }
         self.settle(at);
-        if is_tick {
-            self.tell_clock(at);
-        }
+        self.tell_clock(at, ticked);
     }
 
-    /// As the raft loop does with each tick.
-    fn tell_clock(&mut self, at: usize) {
+    /// When its driver asks for it, or somewhat later.
+    fn tick_by(&mut self, at: usize) {
+        let (now, number) = (self.now, self.number + 1);
         let host = &mut self.hosts[at];
-        let (clock, tick, id) = (host.clock(self.now), host.ticks, host.id);
-        if !host.driver().tells_clock(clock, Some(tick)) {
+        let Some(driver) = &mut host.driver else { return };
+        let by = driver.wake_by();
+        if host.tick.is_some_and(|(planned, _)| planned == by.0) {
+            return;
+        }
+        host.tick = Some((by.0, number));
+        let us = by.0.saturating_sub(host.clock(now).0) * 1_000_000 / host.rate + 1;
+        let late = if self.weather.jitter { self.chance.random_range(0..MS) } else { 0 };
+        self.after(us + late, at, What::Tick(number));
+    }
+
+    /// As the raft loop does.
+    fn tell_clock(&mut self, at: usize, ticked: Option<Ticked>) {
+        let host = &mut self.hosts[at];
+        let (clock, id) = (host.clock(self.now), host.id);
+        let Some(driver) = &mut host.driver else { return };
+        if !driver.tells_clock(clock, ticked) {
             return;
         }
         for to in (0..self.hosts.len()).filter(|to| *to != at) {
@@ -546,6 +558,7 @@ impl Site {
             self.send(at, frame);
         }
         self.hand_to_driver_quietly(at);
+        self.tick_by(at);
     }
 
     /// What waited for room goes as soon as there is some.

@@ -65,6 +65,8 @@ pub struct Live {
     arrived: ArrivedBases,
     mailbox: Arc<Mailbox>,
     born: u64,
+    /// When its raft thread is to be woken, by virtual time, and the number of that event.
+    pub tick: Option<(u64, u64)>,
     /// When its next turn is, by virtual time, and the number of that event.
     pub turn: Option<(u64, u64)>,
     /// What a turn has decided that is not over yet, and when it is over. Raft goes on meanwhile.
@@ -165,6 +167,7 @@ impl Node {
             arrived,
             mailbox,
             born: now,
+            tick: None,
             turn: None,
             decided: Vec::new(),
             turn_ends: 0,
@@ -216,16 +219,16 @@ impl Live {
         mono_us.saturating_sub(BOOT).saturating_add(self.born)
     }
 
-    /// The raft thread wakes and takes up all that there is, with these connections; `tick_wall` is what the wall clock
-    /// shows if a tick is over. It sleeps again when nothing wakes it any more.
-    pub fn step(&mut self, now: u64, there: Vec<There>, mut tick_wall: Option<u64>) -> Step {
+    /// The raft thread wakes and takes up all that there is, with these connections; `wall` is what the wall clock
+    /// shows. It sleeps again when nothing wakes it any more.
+    pub fn step(&mut self, now: u64, there: Vec<There>, wall: u64) -> Step {
         let clock = Micros(self.clock(now));
         let mut told = Vec::new();
         self.raft.peers.now = clock;
         self.raft.peers.there = there;
         loop {
             self.mailbox.wakeup().begin_to_look();
-            let next = self.raft.step(clock, tick_wall.take(), |one| told.push(one.clone()));
+            let next = self.raft.step(clock, wall, |one| told.push(one.clone()));
             assert_eq!(
                 next,
                 LoopNext::Wait,

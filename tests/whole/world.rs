@@ -44,7 +44,7 @@ enum Event {
 
 #[derive(Debug)]
 enum What {
-    Tick,
+    Tick(u64),
     Dial,
     Turn(u64),
     Arrives {
@@ -234,11 +234,11 @@ impl World {
         let is_hung = self.nodes[at].is_hung;
         let live = self.nodes[at].live();
         match what {
-            What::Tick => {
-                let us = live.raft.driver.tick_us();
-                let late = self.chance.random_range(0..MS);
-                self.node_after(us + late - MS / 2, at, What::Tick);
-                self.settle(at, true);
+            What::Tick(number) => {
+                if live.tick.is_some_and(|(_, planned)| planned == number) {
+                    live.tick = None;
+                    self.settle(at);
+                }
             }
             What::Dial => {
                 self.dial(at);
@@ -251,29 +251,29 @@ impl World {
             }
             What::TurnEnds => {
                 live.propose_decided();
-                self.settle(at, false);
+                self.settle(at);
             }
             What::Arrives { from, frame } => self.arrives(at, from, frame),
             What::Clock { from, note } => {
                 live.raft.peers.hears_clock(from, note);
-                self.settle(at, false);
+                self.settle(at);
             }
             What::Verify { from, note } => {
                 live.raft.peers.hears_verify(from, note);
-                self.settle(at, false);
+                self.settle(at);
             }
             What::Written if is_hung => self.node_after(5 * MS, at, What::Written),
             What::Written => {
                 live.raft.log.end_write();
-                self.settle(at, false);
+                self.settle(at);
             }
             What::Lost { peer } => {
                 live.raft.peers.loses(peer);
-                self.settle(at, false);
+                self.settle(at);
             }
             What::Parted { peer } => {
                 live.raft.peers.parts_with(peer);
-                self.settle(at, false);
+                self.settle(at);
             }
             What::Stops => self.go_on_stopping(at),
             What::MakesBase => self.make_base(at),
@@ -292,7 +292,7 @@ impl World {
         if live.make_base().is_some() {
             self.audit.seen.note("bases made");
         }
-        self.settle(at, false);
+        self.settle(at);
     }
 
     fn start(&mut self, at: usize) {
@@ -305,11 +305,9 @@ impl World {
             self.audit.seen.note("versions mixed");
         }
         self.nodes[at].start(now, seed);
-        for (what, most) in [(What::Tick, E / 30), (What::Dial, 20 * MS)] {
-            let us = self.chance.random_range(0..most);
-            self.node_after(us, at, what);
-        }
-        self.settle(at, false);
+        let us = self.chance.random_range(0..20 * MS);
+        self.node_after(us, at, What::Dial);
+        self.settle(at);
         self.turn_by(at, now);
     }
 
@@ -323,6 +321,20 @@ impl World {
         let number = self.number + 1;
         live.turn = Some((by, number));
         self.node_after(by - self.now, at, What::Turn(number));
+    }
+
+    /// When its raft thread asks to be woken, or somewhat later.
+    fn tick_by(&mut self, at: usize) {
+        let number = self.number + 1;
+        let Some(live) = &mut self.nodes[at].live else { return };
+        let by = live.raft.wake_by();
+        let by = live.time_of(by.0).max(self.now);
+        if live.tick.is_some_and(|(planned, _)| planned == by) {
+            return;
+        }
+        live.tick = Some((by, number));
+        let late = self.chance.random_range(0..MS);
+        self.node_after(by - self.now + late, at, What::Tick(number));
     }
 
     fn turn(&mut self, at: usize) {
@@ -369,17 +381,17 @@ impl World {
         self.read_replies(at);
         self.read_looks(at);
         if self.nodes[at].live().wakes_raft() {
-            self.settle(at, false);
+            self.settle(at);
         }
         self.turn_by(at, next.max(now + 1));
     }
 
     /// What a raft thread does when it was woken, and what comes of it.
-    fn settle(&mut self, at: usize, has_ticked: bool) {
+    fn settle(&mut self, at: usize) {
         let now = self.now;
         let (there, wall) = (self.there(at), self.nodes[at].wall(now));
         let Some(live) = &mut self.nodes[at].live else { return };
-        let Step { sent, told, wakes } = live.step(now, there, has_ticked.then_some(wall));
+        let Step { sent, told, wakes } = live.step(now, there, wall);
         if live.raft.peers.is_full {
             self.audit.seen.note("raft loops without room");
         }
@@ -399,6 +411,7 @@ impl World {
         if wants_base {
             self.node_after(10 * MS, at, What::MakesBase);
         }
+        self.tick_by(at);
     }
 
     /// What the turn is told.

@@ -80,6 +80,10 @@ impl Roles {
         }
     }
 
+    pub fn is_resigning(&self) -> bool {
+        self.resigning.is_some_and(|(term, _)| self.led == Some(term))
+    }
+
     /// The next change, unless leadership is being handed over. It is tried once.
     pub fn resigns(&mut self) -> Resigns {
         match &mut self.resigning {

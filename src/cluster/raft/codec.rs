@@ -283,6 +283,11 @@ impl Head {
         self.kind == MessageKind::Base
     }
 
+    /// Whether it says no more than that its sender is there.
+    pub fn is_heartbeat(&self) -> bool {
+        matches!(self.kind, MessageKind::Heartbeat | MessageKind::HeartbeatAnswer)
+    }
+
     /// The names and addresses in its entries.
     pub(in crate::cluster) fn directories(
         &self,

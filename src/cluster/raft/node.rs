@@ -141,8 +141,8 @@ impl Node {
         Ok(node)
     }
 
-    /// A thirtieth of E has passed. Ticks that were missed, because the process stalled, are not caught up.
-    pub fn tick(&mut self) {
+    /// A thirtieth of E has passed. Whether a leader sends heartbeats now.
+    pub fn tick(&mut self) -> bool {
         self.start_silence = self.start_silence.saturating_sub(1);
         self.leader_silence = self.leader_silence.saturating_sub(1);
         let asked = self.asked.take().filter(|(_, ticks)| *ticks > 0);
@@ -160,6 +160,26 @@ impl Node {
             self.draw_timeout();
         }
         self.drain();
+        self.raw.raft.state == StateRole::Leader && self.raw.raft.heartbeat_elapsed() == 0
+    }
+
+    /// How many ticks there are to the next one that does something, 1 for the next; unless a message comes. A follower
+    /// is called a tick before it would miss its leader.
+    pub fn ticks_to_sleep(&self) -> usize {
+        let raft = &self.raw.raft;
+        let has_more = self.start_silence > 0 || self.asked.is_some() || !self.bases.is_empty();
+        let ticks = match raft.state {
+            _ if has_more || self.is_transferring() => 1,
+            StateRole::Leader => (raft.heartbeat_timeout() - raft.heartbeat_elapsed())
+                .min(raft.election_timeout().saturating_sub(raft.election_elapsed)),
+            StateRole::Follower => {
+                let waits =
+                    raft.randomized_election_timeout().saturating_sub(raft.election_elapsed);
+                self.leader_silence.min(waits).saturating_sub(1)
+            }
+            StateRole::Candidate | StateRole::PreCandidate => 1,
+        };
+        ticks.max(1)
     }
 
     /// A whole message has arrived from `peer`, with the bodies that [`Head::bodies`] names.

@@ -154,7 +154,6 @@ pub struct Meter {
     /// The durations of syncs, and when they ended; the newest ones.
     syncs: VecDeque<(Micros, u64)>,
     has_room: bool,
-    ticked: Micros,
     /// When the process went on, and how long it had stalled.
     stood_still: VecDeque<(Micros, u64)>,
     /// Since when its syncs are slow.
@@ -172,14 +171,13 @@ struct Sickness {
 }
 
 impl Meter {
-    /// A meter for a node that starts at `now`; `election_us` is E.
-    pub fn new(now: Micros, election_us: u64) -> Meter {
+    /// A meter for a node that starts; `election_us` is E.
+    pub fn new(election_us: u64) -> Meter {
         Meter {
             election_us,
             writes: VecDeque::new(),
             syncs: VecDeque::new(),
             has_room: true,
-            ticked: now,
             stood_still: VecDeque::new(),
             slow: None,
             sick: None,
@@ -210,15 +208,18 @@ impl Meter {
         self.has_room = has;
     }
 
-    /// A tick has come, each of which should be a thirtieth of E after the previous one.
-    pub fn ticked(&mut self, now: Micros) {
-        let took = now.0.saturating_sub(self.ticked.0);
-        self.ticked = self.ticked.max(now);
-        if took >= self.election_us / 2 {
-            self.stood_still.push_back((now, took));
+    /// The process has been called this much later than it asked to be.
+    pub fn came_late(&mut self, now: Micros, late_us: u64) {
+        if late_us >= self.election_us / 2 {
+            self.stood_still.push_back((now, late_us));
         }
         self.stood_still.retain(|(at, _)| now.0 < at.0 + STOOD_STILL_WINDOW_US);
         self.syncs.retain(|(at, _)| now.0 < at.0 + SYNCS_WINDOW_US);
+    }
+
+    /// Whether its judgement may change with the next tick.
+    pub fn is_watching(&self) -> bool {
+        !self.writes.is_empty() || self.slow.is_some() || self.sick.is_some()
     }
 
     /// Updates whether it is sick. `others_us` is the duration of a sync on the fastest other node, if one has reported
@@ -294,7 +295,7 @@ mod tests {
     /// Ticks until then; each write takes this long.
     fn write_until(meter: &mut Meter, from: u64, until: u64, sync_us: u64, others_us: Option<u64>) {
         for at in (from..until).step_by(10 * MS as usize) {
-            meter.ticked(Micros(at));
+            meter.came_late(Micros(at), 0);
             meter.wrote(at, Micros(at - sync_us));
             meter.persisted(at, Micros(at));
             meter.judge(Micros(at), others_us);
@@ -303,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_write_that_waits_makes_it_sick_until_all_was_well_for_a_while() {
-        let mut meter = Meter::new(Micros(0), E);
+        let mut meter = Meter::new(E);
         let why = |meter: &mut Meter, at: u64| {
             meter.judge(Micros(at), None);
             (meter.trouble(), meter.health(Micros(at)).sick.map(|sick| sick.why))
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(why(&mut meter, HUNG_US_MIN + WELL_AGAIN_US - 1), (None, hangs));
         assert_eq!(why(&mut meter, HUNG_US_MIN + WELL_AGAIN_US), (None, None));
         // Slow links have a longer E.
-        let mut meter = Meter::new(Micros(0), HUNG_US_MIN);
+        let mut meter = Meter::new(HUNG_US_MIN);
         meter.wrote(1, Micros(0));
         assert_eq!(why(&mut meter, HUNG_TIMES_E * HUNG_US_MIN - 1), (None, None));
     }
@@ -333,7 +334,7 @@ mod tests {
             (400 * MS, Some(400 * MS), false),
             (400 * MS, None, false),
         ] {
-            let mut meter = Meter::new(Micros(0), E);
+            let mut meter = Meter::new(E);
             let (begun, end) = (1_000 * MS, 1_000 * MS + SLOW_HELD_US);
             write_until(&mut meter, begun, end, sync_us, others_us);
             assert_eq!(meter.trouble(), None, "{sync_us}: not yet");
@@ -345,10 +346,10 @@ mod tests {
 
     #[test]
     fn a_process_that_stands_still_now_and_then_is_sick() {
-        let mut meter = Meter::new(Micros(0), E);
+        let mut meter = Meter::new(E);
         for n in 1..=8 {
             assert_eq!(meter.trouble(), None, "{n}");
-            meter.ticked(Micros(n * 250 * MS));
+            meter.came_late(Micros(n * 250 * MS), 250 * MS);
             meter.judge(Micros(n * 250 * MS), None);
         }
         assert_eq!(meter.trouble(), Some(Why::StandsStill));

@@ -17,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::sync::Arc;
 
-/// Below are the tokens of the wake-up and of the ticks.
+/// Below is the token of the wake-up.
 const FIRST_TOKEN: u64 = 16;
 
 pub struct PeerListener {

@@ -1,12 +1,9 @@
-//! The raft thread's wait: epoll, and the clock of its ticks.
+//! The raft thread's wait: epoll.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
+use rustix::time::Timespec;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -89,36 +86,6 @@ impl Poller {
             }
         }));
         Ok(())
-    }
-}
-
-/// Rings at even intervals of CLOCK_BOOTTIME, which goes on while the machine sleeps.
-pub struct Ticker(OwnedFd);
-
-impl Ticker {
-    /// Rings for the first time after one interval, µs.
-    pub fn new(every_us: u64) -> io::Result<Ticker> {
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let fd = timerfd_create(TimerfdClockId::Boottime, flags)?;
-        let every_us = every_us.max(1);
-        let every = Timespec {
-            tv_sec: (every_us / 1_000_000).try_into().unwrap_or(i64::MAX),
-            tv_nsec: (every_us % 1_000_000 * 1_000) as _,
-        };
-        let timer = Itimerspec { it_interval: every, it_value: every };
-        timerfd_settime(&fd, TimerfdTimerFlags::empty(), &timer)?;
-        Ok(Ticker(fd))
-    }
-
-    /// Whether it rang since this was last asked, however often.
-    pub fn take(&self) -> bool {
-        rustix::io::read(&self.0, &mut [0; 8]).is_ok()
-    }
-}
-
-impl AsFd for Ticker {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
     }
 }
 

@@ -12,11 +12,13 @@
 //! nodes run it in virtual time. The output of a wake-up leaves in the same wake-up, the writes before the messages, so
 //! that the disk works in parallel with the others.
 
-use crate::cluster::driver::{Driver, DriverEvent, DriverOutput, MemberChange, WrongChange};
+use crate::cluster::driver::{
+    Driver, DriverEvent, DriverOutput, MemberChange, Ticked, WrongChange,
+};
 use crate::cluster::peer::verify::VerifyNote;
 use crate::cluster::raft::entry::{LogEntry, Payload, Write};
 use crate::cluster::raft::output::{Fetch, RefusedMessage};
-use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS};
+use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, QUIET_BEATS};
 use crate::server::cluster::bases::BaseEvent;
 use crate::server::cluster::mailbox::{Ask, Mailbox};
 use crate::server::cluster::peers::Peers;
@@ -63,12 +65,11 @@ pub struct RaftLoop<L, P> {
     told: VecDeque<DriverEvent>,
     /// The newest commit position that was passed to the log.
     stamped: u64,
-    ticks: usize,
     /// Nodes to which something was lost.
     lost: Vec<u64>,
     /// Nodes to which a base could not be sent.
     not_sent: Vec<u64>,
-    /// Something came since the status was written.
+    /// Something came since the status was written, other than heartbeats.
     has_heard: bool,
 }
 
@@ -93,7 +94,6 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
             mailbox,
             told: VecDeque::new(),
             stamped: 0,
-            ticks: 0,
             has_heard: false,
             lost: Vec::new(),
             not_sent: Vec::new(),
@@ -107,18 +107,23 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         !self.lost.is_empty()
     }
 
-    /// Processes all input, at `now`; if a tick is over, `tick_wall_us` is the wall clock. `watch` sees the reports to
-    /// the turn.
-    pub fn step(
-        &mut self,
-        now: Micros,
-        tick_wall_us: Option<u64>,
-        watch: impl FnMut(&DriverEvent),
-    ) -> LoopNext {
+    /// When to go on if nothing wakes it before. To be asked before each sleep.
+    pub fn wake_by(&mut self) -> Micros {
+        let next = self.driver.wake_by();
+        // What is told at the next tick.
+        let has_more = self.has_heard || !self.not_sent.is_empty() || !self.told.is_empty();
+        if has_more { self.driver.next_tick() } else { next }
+    }
+
+    /// Processes all input, at `now`; `wall_us` is the wall clock. `watch` sees the reports to the turn.
+    pub fn step(&mut self, now: Micros, wall_us: u64, watch: impl FnMut(&DriverEvent)) -> LoopNext {
         self.driver.advance(now);
-        if let Some(wall_us) = tick_wall_us {
+        // Before what has arrived: a leader was silent until now, and no longer.
+        if self.driver.is_over(now) {
             self.driver.set_wall(now, wall_us);
-            self.driver.tick(now);
+        }
+        let ticked = self.driver.tick(now);
+        if ticked.is_some() {
             let not_sent = std::mem::take(&mut self.not_sent);
             not_sent.into_iter().for_each(|node| self.driver.base_ended(node, false));
         }
@@ -135,7 +140,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
             self.has_heard = true;
             self.driver.propose(batch);
         }
-        self.carry_out(tick_wall_us.is_some(), watch);
+        self.carry_out(ticked, watch);
         next
     }
 
@@ -143,11 +148,11 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
     fn hear(&mut self, now: Micros) {
         let RaftLoop { peers, driver, mailbox, has_heard, .. } = self;
         for message in peers.work(&mut |claims| driver.met(now, claims)) {
+            *has_heard |= !message.head.is_heartbeat();
             let heard = match message.head.is_base() {
                 true => Err(RefusedMessage::Base { peer: message.peer }),
                 false => driver.receive(now, message.peer, message.head, message.bodies),
             };
-            *has_heard = true;
             if let Err(refused) = heard {
                 peers.refuse(message.token, refused);
             }
@@ -226,7 +231,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         next
     }
 
-    fn carry_out(&mut self, has_ticked: bool, watch: impl FnMut(&DriverEvent)) {
+    fn carry_out(&mut self, ticked: Option<Ticked>, watch: impl FnMut(&DriverEvent)) {
         let DriverOutput { writes, messages, fetches, bases, told, given_up } =
             self.driver.take_output();
         given_up.iter().for_each(|(change, wrong)| log_given_up(change, wrong));
@@ -244,19 +249,18 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
             }
         }
         let now = self.peers.clock();
-        if self.driver.tells_clock(now, has_ticked.then_some(self.ticks)) {
+        if self.driver.tells_clock(now, ticked) {
             self.peers.send_clocks(|peer| self.driver.clock_note(now, peer));
         }
         self.lost = self.peers.flush();
         let is_news = told.iter().any(changes_the_status);
         told.iter().for_each(watch);
         self.told.extend(told);
-        self.ticks += usize::from(has_ticked);
         if is_news {
             self.follow_members();
         }
-        if is_news || has_ticked {
-            self.show(is_news);
+        if is_news || ticked.is_some() {
+            self.show(is_news, ticked);
         }
         let (until, heard) = self.driver.lease();
         self.mailbox.set_lease(self.peers.clock(), until, heard);
@@ -266,17 +270,20 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
     }
 
     /// The node's status, before the turn is told the consequences. It is computed again at a tick if anything arrived
-    /// since the last one; changes by time alone may wait for the next heartbeat.
-    fn show(&mut self, is_news: bool) {
-        let is_heartbeat = self.ticks.is_multiple_of(HEARTBEAT_TICKS);
-        if !is_heartbeat && !is_news && !std::mem::take(&mut self.has_heard) {
+    /// since the last one; changes by time alone may wait for the next heartbeat, and while all is quiet for the third.
+    fn show(&mut self, is_news: bool, ticked: Option<Ticked>) {
+        let passes = |each| ticked.is_some_and(|ticked| ticked.passes(each));
+        let beats = if self.driver.is_quiet() { QUIET_BEATS } else { 1 };
+        let is_due = passes(beats * HEARTBEAT_TICKS);
+        let has_heard = std::mem::take(&mut self.has_heard);
+        if !is_due && !is_news && !has_heard {
             return;
         }
         let status = self.driver.status();
-        if is_heartbeat {
+        if is_due {
             self.follow_members();
             // Once in E: what is written says it anyway.
-            if self.ticks.is_multiple_of(ELECTION_TICKS) && status.commit > self.stamped {
+            if passes(ELECTION_TICKS) && status.commit > self.stamped {
                 self.stamped = status.commit;
                 self.log.stamp(status.commit);
             }

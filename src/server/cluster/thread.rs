@@ -88,11 +88,11 @@ impl Drop for FailOnPanic {
 /// Until it is asked to end, or cannot go on.
 fn run<L: NodeLog>(mut raft: RaftLoop<L, Transport>, mailbox: &Mailbox) -> L {
     loop {
-        let is_awake = raft.is_awake();
-        match raft.peers.wait(is_awake) {
-            Ok(has_ticked) => {
+        let (is_awake, by) = (raft.is_awake(), raft.wake_by());
+        match raft.peers.wait(is_awake, by) {
+            Ok(()) => {
                 let now = Micros(raft.peers.now_us());
-                if raft.step(now, has_ticked.then(wall_us), |_| ()) == LoopNext::Stop {
+                if raft.step(now, wall_us(), |_| ()) == LoopNext::Stop {
                     return raft.log;
                 }
             }

@@ -7,7 +7,6 @@ use crate::cluster::peer::verify::{Missed, VerifyNote};
 use crate::cluster::raft::codec::Outgoing;
 use crate::cluster::raft::output::RefusedMessage;
 use crate::cluster::timing::clocks::ClockNote;
-use crate::limits::ELECTION_TICKS;
 use crate::server::clock::timer::boot_us;
 use crate::server::cluster::bases::{BaseEvent, Bases, Task};
 use crate::server::cluster::connection::Context;
@@ -15,8 +14,8 @@ use crate::server::cluster::listener::PeerListener;
 use crate::server::cluster::outbound::Outbound;
 use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::peers::{Incoming, Meet, Peers};
+use crate::server::cluster::poll::Ready;
 use crate::server::cluster::poll::Wakeup;
-use crate::server::cluster::poll::{Ready, Ticker};
 use crate::time::Micros;
 use std::io;
 use std::net::TcpListener;
@@ -27,16 +26,14 @@ pub struct Transport {
     cx: Context,
     outbound: Outbound,
     door: PeerListener,
-    ticker: Ticker,
     ready: Vec<Ready>,
     is_full: bool,
 }
 
 const WAKEUP: u64 = 0;
-const TICK: u64 = 1;
 
 impl Transport {
-    /// Listens from here on; ticks come [`ELECTION_TICKS`] to an election timeout.
+    /// Listens from here on.
     ///
     /// # Errors
     /// The system has no descriptors.
@@ -49,40 +46,37 @@ impl Transport {
     ) -> io::Result<Transport> {
         let mut cx = Context::new(own, secret, election_us, Arc::clone(&wakeup))?;
         cx.now_us = boot_us();
-        let ticker = Ticker::new(election_us / ELECTION_TICKS as u64)?;
-        cx.poller.watch_level(&ticker, TICK)?;
         cx.poller.watch_wakeups(&*wakeup, WAKEUP)?;
         let door = PeerListener::open(&cx, listeners)?;
         let outbound = Outbound::new(wakeup);
-        Ok(Transport { cx, outbound, door, ticker, ready: Vec::new(), is_full: false })
+        Ok(Transport { cx, outbound, door, ready: Vec::new(), is_full: false })
     }
 
-    /// Sleeps until there is something to do; not at all if `is_awake`. Whether a tick is over, however many were missed.
+    /// Sleeps until there is something to do, `by` at the latest; not at all if `is_awake`.
     ///
     /// # Errors
     /// The system cannot wait.
-    pub fn wait(&mut self, is_awake: bool) -> io::Result<bool> {
+    pub fn wait(&mut self, is_awake: bool, by: Micros) -> io::Result<()> {
         let for_us = if is_awake || self.outbound.has_more() || self.door.has_more(self.is_full) {
             Some(0)
         } else {
             let deadlines = self.outbound.deadline_us().into_iter().chain(self.door.deadline_us());
-            deadlines.min().map(|at_us| at_us.saturating_sub(boot_us()))
+            let at_us = deadlines.fold(by.0, u64::min);
+            Some(at_us.saturating_sub(boot_us()))
         };
         let Transport { cx, ready, .. } = self;
         cx.poller.wait(for_us, ready)?;
         self.cx.wakeup.begin_to_look();
         self.cx.now_us = boot_us();
-        let mut has_ticked = false;
         for ready in self.ready.drain(..) {
             match ready.token {
                 WAKEUP => {}
-                TICK => has_ticked = self.ticker.take(),
                 _ if self.outbound.note(ready) || self.door.note(ready) => {}
                 // It was closed in this very wake-up.
                 _ => {}
             }
         }
-        Ok(has_ticked)
+        Ok(())
     }
 
     /// CLOCK_BOOTTIME, µs, as of the wake-up.

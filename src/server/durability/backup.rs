@@ -81,6 +81,12 @@ impl Backups {
         self.running.is_some()
     }
 
+    /// Whether a base is being written, or is about to be, that nobody else needs.
+    pub fn awaits_base(&self) -> bool {
+        let stage = self.running.as_ref().map(|backup| &backup.stage);
+        matches!(stage, Some(BackupStage::Awaits(_)))
+    }
+
     /// A base has begun, the one of this number, with these numbers of jobs by state.
     pub fn base_began(&mut self, number: u64, jobs: [u64; 4]) {
         let Some(backup) = &mut self.running else { return };

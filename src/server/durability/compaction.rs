@@ -89,6 +89,11 @@ impl Compaction {
         self.is_running() && bytes > 2 * self.backlog_bytes_max
     }
 
+    /// Whether a base may take its time: there is room for what is imaged meanwhile.
+    pub fn has_time(&self, engine: &Engine) -> bool {
+        (engine.base_output_bytes() as u64) < self.backlog_bytes_max / 2
+    }
+
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }

@@ -360,6 +360,7 @@ impl Durability {
         }
         running.refuse_to_verify();
         let RunningJournal { journal, compaction, .. } = &mut **running;
+        journal.keeper.set_rests(self.backups.awaits_base() && compaction.has_time(engine));
         let keeps_up = compaction.slice(engine, journal, mono_us);
         running.go_on_verifying(engine);
         running.make_room(live_bytes, due, mono_us);

@@ -52,7 +52,7 @@ impl World {
     pub(super) fn base_says(&mut self, at: usize, event: BaseEvent) {
         if let Some(live) = &mut self.nodes[at].live {
             live.raft.peers.hears_of_base(event);
-            self.settle(at, false);
+            self.settle(at);
         }
     }
 
@@ -108,7 +108,7 @@ impl World {
         if self.is_connected(from, at) {
             let peer = self.nodes[from].id;
             self.nodes[at].live().raft.peers.arrives(from, peer, frame);
-            self.settle(at, false);
+            self.settle(at);
         }
     }
 
@@ -151,7 +151,7 @@ impl World {
                 Ok(false) => {}
                 Err(refusal) => {
                     self.nodes[at].live().raft.peers.is_refused(refusal.to_string());
-                    self.settle(at, false);
+                    self.settle(at);
                 }
             }
         }
@@ -178,7 +178,7 @@ impl World {
         for (at, peer) in [(at, door_is), (to, caller_is)] {
             let claims = peer.expect("the handshake is over").claims;
             self.nodes[at].live().raft.peers.shakes(claims);
-            self.settle(at, false);
+            self.settle(at);
             if !self.nodes[at].live().raft.peers.take_met() {
                 return Ok(false);
             }

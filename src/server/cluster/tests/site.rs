@@ -14,6 +14,7 @@ use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::peers::{Incoming, Peers};
 use crate::server::cluster::poll::Wakeup;
 use crate::server::cluster::transport::Transport;
+use crate::time::Micros;
 use bytes::{BufMut, Bytes};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -265,7 +266,8 @@ const EXPECTS: [&str; 3] = ["n1", "n2", "n3"];
 
 fn run(mut transport: Transport, orders: &Receiver<Command>, seen: &Sender<Seen>) {
     loop {
-        transport.wait(false).unwrap();
+        let by = Micros(transport.now_us() + 10_000);
+        transport.wait(false, by).unwrap();
         let mut meet = |claims: &Claims| {
             let is_expected = EXPECTS.iter().any(|name| *name == claims.name.as_str());
             let (own, other) = (name("n1"), claims.name.clone());

@@ -5,14 +5,15 @@ use crate::ids::Index;
 use crate::journal::base::{BaseHead, BaseWriter};
 use crate::journal::record::raft_state::Members;
 use crate::journal::{Disk, SpareMaker, may_pass};
-use crate::limits::DISK_LOOK;
+use crate::limits::{DISK_LOOK, REST_MAX, REST_TIMES};
 use crate::server::durability::commit::shared::WriterShared;
 use crate::server::durability::commit::worker::Worker;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::sleep;
 use std::time::Instant;
 
 #[derive(Debug)]
@@ -42,6 +43,7 @@ pub struct Keeper {
     done: Arc<Mutex<VecDeque<KeeperDone>>>,
     /// Bytes of images given and not yet written.
     backlog_bytes: Arc<AtomicU64>,
+    rests: Arc<AtomicBool>,
     thread: Option<Worker>,
 }
 
@@ -55,19 +57,21 @@ impl Keeper {
         let (tasks, received) = channel();
         let done = Arc::<Mutex<VecDeque<KeeperDone>>>::default();
         let backlog_bytes = Arc::<AtomicU64>::default();
+        let rests = Arc::<AtomicBool>::default();
         let work = KeeperWork {
             storage,
             maker,
             shared,
             done: Arc::clone(&done),
             backlog_bytes: Arc::clone(&backlog_bytes),
+            rests: Arc::clone(&rests),
             base: None,
             measure_at: Instant::now() + DISK_LOOK,
         };
         // The first turn sees what room there is.
         work.measure();
         let thread = Some(Worker::start("keeper", move || work.run(&received))?);
-        Ok(Keeper { tasks, done, backlog_bytes, thread })
+        Ok(Keeper { tasks, done, backlog_bytes, rests, thread })
     }
 
     /// A keeper without a thread, whose tasks the caller does.
@@ -77,7 +81,7 @@ impl Keeper {
         let backlog_bytes = Arc::<AtomicU64>::default();
         let theirs =
             Tasks { received, done: Arc::clone(&done), backlog_bytes: Arc::clone(&backlog_bytes) };
-        (Keeper { tasks, done, backlog_bytes, thread: None }, theirs)
+        (Keeper { tasks, done, backlog_bytes, rests: Arc::default(), thread: None }, theirs)
     }
 
     /// A keeper that does nothing.
@@ -111,6 +115,12 @@ impl Keeper {
 
     pub fn abandon_base(&self) {
         self.send(Task::AbandonBase);
+    }
+
+    /// Whether it makes way for the log, which is on the same disk: after each piece of a base it rests for
+    /// [`REST_TIMES`] as long as that took.
+    pub fn set_rests(&self, rests: bool) {
+        self.rests.store(rests, Ordering::Relaxed);
     }
 
     /// Bytes of images given and not yet written.
@@ -163,6 +173,7 @@ struct KeeperWork {
     shared: Arc<WriterShared>,
     done: Arc<Mutex<VecDeque<KeeperDone>>>,
     backlog_bytes: Arc<AtomicU64>,
+    rests: Arc<AtomicBool>,
     base: Option<BaseWriter<Disk>>,
     /// When the room is looked at next.
     measure_at: Instant,
@@ -197,7 +208,7 @@ impl KeeperWork {
                     self.note_written(0);
                 }
                 Task::Images(bytes) => {
-                    let before = self.base_bytes();
+                    let (before, began) = (self.base_bytes(), Instant::now());
                     let written = self.base.as_mut().map_or(Ok(()), |base| base.write(&bytes));
                     self.note_written(before);
                     self.backlog_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
@@ -205,6 +216,9 @@ impl KeeperWork {
                         self.abandon();
                     }
                     self.shared.notify();
+                    if self.rests.load(Ordering::Relaxed) {
+                        sleep((began.elapsed() * REST_TIMES).min(REST_MAX));
+                    }
                 }
                 Task::FinishBase => {
                     if let Some(base) = self.base.take() {
