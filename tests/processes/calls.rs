@@ -160,9 +160,47 @@ impl Finder {
     }
 }
 
+/// Names with this in them, as clients of one of several partitions have them: its queues are all there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tag(&'static str);
+
+impl Tag {
+    /// `{` and `}` are around it.
+    pub fn new(tag: &str) -> Tag {
+        Tag(String::leak(format!("{{{tag}}}")))
+    }
+
+    pub fn names(self) -> [&'static str; 3] {
+        QUEUES.map(|queue| &*String::leak(format!("{queue}{}", self.0)))
+    }
+
+    fn put_on(self, line: String) -> String {
+        if self.0.is_empty() {
+            return line;
+        }
+        QUEUES.iter().fold(line, |line, queue| line.replace(queue, &format!("{queue}{}", self.0)))
+    }
+
+    fn take_off(self, reply: Reply) -> Reply {
+        match reply {
+            Reply::Array(all) => {
+                Reply::Array(all.into_iter().map(|one| self.take_off(one)).collect())
+            }
+            Reply::Bulk(bytes) => match bytes.strip_suffix(self.0.as_bytes()) {
+                Some(name) if QUEUES.iter().any(|queue| queue.as_bytes() == name) => {
+                    Reply::Bulk(name.to_vec())
+                }
+                _ => Reply::Bulk(bytes),
+            },
+            other => other,
+        }
+    }
+}
+
 /// See the module.
 pub struct Client {
     finder: Finder,
+    pub tag: Tag,
     wire: Option<(u64, Wire)>,
     /// Waiting for a job ends after this; 0 never.
     pub block_s: f64,
@@ -176,7 +214,7 @@ impl Client {
     pub fn new(addresses: &[SocketAddr], mut random: SmallRng) -> Client {
         let finder = Finder::new(addresses, SmallRng::seed_from_u64(random.random()));
         let (wire, block_s, patience, calls) = (None, BLOCK_S, seconds(2), Vec::new());
-        Client { finder, wire, block_s, patience, random, calls }
+        Client { finder, tag: Tag::default(), wire, block_s, patience, random, calls }
     }
 
     /// None while nobody is known to lead.
@@ -190,7 +228,8 @@ impl Client {
         };
         let (connection, mut wire) = self.wire.take().or_else(open)?;
         let begin = At::now();
-        let told = wire.try_ask(&what.line(self.block_s));
+        let told = wire.try_ask(&self.tag.put_on(what.line(self.block_s)));
+        let told = told.map(|reply| self.tag.take_off(reply));
         let end = At::now();
         let answer = Answer::of(told);
         if matches!(answer, Answer::Told(_)) {
@@ -214,7 +253,7 @@ impl Answer {
 
 fn turns_away(text: &str) -> bool {
     let class = text.split(' ').next();
-    ["READONLY", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "UNBLOCKED", "MISCONF"]
+    ["READONLY", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "UNBLOCKED", "MISCONF", "MOVED"]
         .map(Some)
         .contains(&class)
 }

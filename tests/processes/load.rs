@@ -1,6 +1,6 @@
 //! Clients at work: they add, cancel, take, hold, extend, give back and acknowledge, and repeat what was not answered.
 
-use crate::processes::calls::{Answer, At, Call, Client, What};
+use crate::processes::calls::{Answer, At, Call, Client, Tag, What};
 use crate::support::patience::pass;
 use crate::support::program::Reply;
 use crate::support::seen::{Label, label_of};
@@ -27,11 +27,17 @@ pub struct Load {
 
 impl Load {
     pub fn start(addresses: &[SocketAddr], seed: u64) -> Load {
+        Load::start_in(addresses, Tag::default(), seed)
+    }
+
+    /// In queues with these names.
+    pub fn start_in(addresses: &[SocketAddr], tag: Tag, seed: u64) -> Load {
         let is_over = Arc::<AtomicBool>::default();
         let mut threads = Vec::new();
         for number in 0..PRODUCERS + WORKERS + 1 {
             let random = SmallRng::seed_from_u64(seed ^ number);
-            let client = Client::new(addresses, random);
+            let mut client = Client::new(addresses, random);
+            client.tag = tag;
             let mut hand = Hand { client, is_over: Arc::clone(&is_over) };
             threads.push(std::thread::spawn(move || {
                 match number {

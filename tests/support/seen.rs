@@ -63,6 +63,14 @@ impl Seen {
         Some(seen)
     }
 
+    /// As if the queues of these names had these.
+    pub fn renamed(mut self, names: &[&'static str], to: &[&'static str]) -> Seen {
+        let of: HashMap<_, _> = names.iter().copied().zip(to.iter().copied()).collect();
+        self.jobs.values_mut().for_each(|job| job.queue = of[job.queue]);
+        self.stats = self.stats.into_iter().map(|(queue, stats)| (of[queue], stats)).collect();
+        self
+    }
+
     fn add(&mut self, queue: &'static str, parts: &[Reply]) {
         let label = label_of(parts[3].bytes());
         let (id, state) = (parts[0].text().to_owned(), parts[1].text().to_owned());
