@@ -339,10 +339,13 @@ impl Driver {
     pub fn claims(&self) -> Claims {
         let directory::Node { name, peer, client, tls, sentinel } = self.identity.own.clone();
         let only_waits = self.identity.removed.is_some() && self.cluster.is_none();
+        // It has been sent its own addition, and nothing that is known to be committed. If the leader ended just then, the
+        // next one may know nothing of it, and has to add it again. Nobody counts on what it has.
+        let is_new = self.node.members().voters.is_empty();
         Claims {
             name,
             node: NodeId(self.identity.node),
-            holds: self.cluster.map_or(Holds::Nothing, Holds::Member),
+            holds: self.cluster.filter(|_| !is_new).map_or(Holds::Nothing, Holds::Member),
             version: self.identity.version.clone(),
             level: self.identity.level,
             // No other list is equal to it, so nobody founds a cluster with this node.

@@ -282,6 +282,51 @@ fn a_host_that_lost_its_disk_takes_its_own_place() {
     site.wait_for("the others go on", E, |site| site.acked.len() == 2);
 }
 
+/// And again, before it has a vote: the learner that is gone makes way at once.
+#[test]
+fn a_host_that_loses_its_disk_again_and_again_takes_its_own_place() {
+    let mut site = formed(12, 3);
+    for id in [77, 78, 79] {
+        site.kill(2);
+        let mut other = Host::new(2, 3, 1_000_000, 100);
+        (other.id, other.life) = (id, site.hosts[2].life + 1);
+        site.hosts[2] = other;
+        site.run_until(site.now + 2 * E);
+        site.start(2);
+        let learns = |site: &Site| {
+            let drivers = site.hosts[..2].iter().filter_map(|host| host.driver.as_ref());
+            drivers.map(|driver| driver.status().members).any(|members| members.learners == [id])
+        };
+        site.wait_for("it learns, and is the only one", 20 * E, learns);
+    }
+    site.wait_for("it votes", 20 * E, |site| {
+        let drivers = site.hosts.iter().filter_map(|host| host.driver.as_ref());
+        drivers
+            .map(|driver| driver.status().members.voters)
+            .all(|voters| voters == [79, 999, 1_000])
+    });
+}
+
+/// The leader may end before its addition is committed: then no member knows it, and it is added once more.
+#[test]
+fn who_was_only_sent_its_addition_claims_no_membership() {
+    let mut seen = 0;
+    for seed in 0..10 {
+        let mut site = Site::new(seed, Weather::calm(3));
+        site.start_all();
+        while !site.has_formed() {
+            site.step(u64::MAX);
+            for driver in site.hosts.iter().filter_map(|host| host.driver.as_ref()) {
+                let status = driver.status();
+                let knows = !status.members.voters.is_empty();
+                assert_eq!(driver.claims().cluster().is_some(), knows, "seed {seed}");
+                seen += usize::from(status.cluster.is_some() && !knows);
+            }
+        }
+    }
+    assert!(seen > 0, "none was sent it");
+}
+
 #[test]
 fn a_member_of_another_cluster_is_refused() {
     let (mut site, mut other) = (formed(10, 3), formed(11, 3));

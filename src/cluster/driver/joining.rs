@@ -273,7 +273,14 @@ impl Driver {
         for name in self.awaited(directory) {
             let Some(claims) = self.joining.met.get(&name) else { continue };
             let ids = self.members_named(&name);
-            if ids.contains(&claims.node) || ids.len() > 1 {
+            if ids.contains(&claims.node) {
+                continue;
+            }
+            // A learner has no vote: one that is gone makes way at once, however often the node loses its disk.
+            let is_learner = |id: &NodeId| self.node.members().learners.contains(&id.0);
+            let is_lost = |id: &NodeId| is_learner(id) && !self.is_heard(*id);
+            let (lost, ids): (Vec<NodeId>, Vec<NodeId>) = ids.into_iter().partition(is_lost);
+            if ids.len() > 1 {
                 continue;
             }
             if let Some(one) = ids.first().copied().filter(|id| self.is_heard(*id)) {
@@ -281,7 +288,9 @@ impl Driver {
                 self.joining.conflict = Some(Conflict::SameName { name, one, other });
                 continue;
             }
-            match joined(self.node.members(), directory, cluster, claims, &self.identity.own.name) {
+            let mut members = self.node.members().clone();
+            members.learners.retain(|id| !lost.contains(&NodeId(*id)));
+            match joined(&members, directory, cluster, claims, &self.identity.own.name) {
                 Ok(next) => return Some(next),
                 Err(conflict) => self.joining.conflict = Some(conflict),
             }

@@ -18,6 +18,8 @@ const LOOKS_EVERY: Duration = Duration::from_millis(200);
 const HOPS_MAX: u32 = 4;
 /// Without any progress for this long it stops, and says where.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Without progress for so long it says whom it waits for.
+const TOLD_AFTER: Duration = Duration::from_secs(5);
 
 /// A partition as its leader sees it.
 pub(super) struct LedPartition {
@@ -167,7 +169,7 @@ impl Operator {
         let partition = one.partition;
         if let Some(to) = &one.to {
             let peer = nth_of(partition, &self.peers[to]).ok_or("its port is above 65535")?;
-            self.step(partition, |group| match group.replica(to) {
+            self.step(partition, to, |group| match group.replica(to) {
                 None => group.ask(&["DELAY.CLUSTER", "ADD", to.as_str(), &peer.to_string()]),
                 Some(replica) if replica.is_whole() => Ok(Next::Done),
                 Some(_) => Ok(Next::Look),
@@ -176,7 +178,7 @@ impl Operator {
             say(&format!("partition {partition}: {to} has it\n"));
         }
         if let Some(from) = &one.from {
-            self.step(partition, |group| match group.replica(from) {
+            self.step(partition, from, |group| match group.replica(from) {
                 None => Ok(Next::Done),
                 Some(replica) if replica.votes && group.whole_without(from) < least => {
                     Err(format!("{from} cannot go: fewer than {least} others are whole"))
@@ -189,14 +191,15 @@ impl Operator {
         Ok(())
     }
 
-    /// Looks at the partition and does what is next, until that is done. Leaders may change at any time, so an error is
-    /// only one that lasts, unless it is about rights.
+    /// Looks at the partition and does what is next about a node, until that is done. Leaders may change at any time, so an
+    /// error is only one that lasts, unless it is about rights.
     fn step(
         &self,
         partition: usize,
+        node: &Name,
         mut next: impl FnMut(&mut LedPartition) -> Result<Next, String>,
     ) -> Result<(), String> {
-        let (mut since, mut seen) = (Instant::now(), Vec::new());
+        let (mut since, mut seen, mut is_told) = (Instant::now(), Vec::new(), false);
         loop {
             let mut group = self.group(partition)?;
             let done = next(&mut group);
@@ -206,7 +209,10 @@ impl Operator {
                 _ => {}
             }
             if group.replicas != seen {
-                (since, seen) = (Instant::now(), group.replicas);
+                (since, seen, is_told) = (Instant::now(), group.replicas, false);
+            }
+            if since.elapsed() > TOLD_AFTER && !std::mem::replace(&mut is_told, true) {
+                say(&format!("partition {partition}: waits for {node}; its log may say why\n"));
             }
             if since.elapsed() > PATIENCE {
                 return Err(done.err().unwrap_or_else(|| "no progress for a minute".to_owned()));
