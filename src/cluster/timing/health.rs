@@ -280,8 +280,12 @@ impl Meter {
         *took.select_nth_unstable(middle).1
     }
 
+    /// Nothing of a single time, which is over: two and more may be followed by others.
     fn stood_still_us(&self) -> u64 {
-        self.stood_still.iter().map(|(_, took)| took).sum()
+        match self.stood_still.len() {
+            0 | 1 => 0,
+            _ => self.stood_still.iter().map(|(_, took)| took).sum(),
+        }
     }
 }
 
@@ -353,6 +357,11 @@ mod tests {
             meter.judge(Micros(n * 250 * MS), None);
         }
         assert_eq!(meter.trouble(), Some(Why::StandsStill));
+        // A single time is over when it is noticed.
+        let mut meter = Meter::new(E);
+        meter.came_late(Micros(5_000 * MS), 4_000 * MS);
+        meter.judge(Micros(5_000 * MS), None);
+        assert_eq!(meter.trouble(), None);
     }
 
     #[test]
