@@ -86,7 +86,7 @@ deny: ## check crates against deny.toml if cargo-deny is installed, advisories i
 
 # Most of tests/it waits. With as many threads as cores it takes 310 s, with twice as many 150, with four times as many 109.
 unit: export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(nproc))
-# Simulations only calculate: they have what is left of the processors beside tests that mostly wait, and are 100 s for nothing.
+# Simulations only calculate: they have what the other tests, many of which wait, leave of the processors.
 IDLE := $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0)
 OTHER_TESTS = $(filter-out simulations,$(basename $(notdir $(wildcard tests/*.rs))) $(notdir $(patsubst %/main.rs,%,$(wildcard tests/*/main.rs))))
 unit: ## the tests written in Rust, documentation examples included

@@ -248,16 +248,23 @@ impl Driver {
     }
 
     /// To be called by [`wake_by`](Self::wake_by), and before what has arrived is handed in; nothing if no tick is over.
-    /// Ticks that a process slept over while it stood still are not made up for.
-    pub fn tick(&mut self, now: Micros) -> Option<Ticked> {
+    /// Ticks that a process slept over while it stood still are not made up for. `wall` is as in
+    /// [`set_wall`](Self::set_wall).
+    pub fn tick(&mut self, now: Micros, wall: Option<u64>) -> Option<Ticked> {
         self.advance(now);
         let ticked = self.ticks.count(now)?;
+        if let Some(wall) = wall {
+            self.set_wall(now, wall);
+        }
         self.meter.came_late(now, ticked.late_us);
         self.judge();
         self.weigh();
-        let beats = (0..ticked.count()).filter(|_| self.node.tick()).count();
+        let mut beats = false;
+        for _ in 0..ticked.count() {
+            beats |= self.node.tick();
+        }
         self.settle();
-        if beats > 0 {
+        if beats {
             self.ask();
         }
         self.make_way();
@@ -272,11 +279,6 @@ impl Driver {
         let leave =
             if self.is_quiet() { self.node.ticks_to_sleep().min(SLEEP_TICKS_MAX) } else { 1 };
         self.ticks.give_leave(leave as u64)
-    }
-
-    /// Whether a tick is over that was not told.
-    pub fn is_over(&self, now: Micros) -> bool {
-        self.ticks.is_over(now)
     }
 
     /// When the next tick is over; as [`wake_by`](Self::wake_by), for a host with more to do then.
@@ -370,8 +372,7 @@ impl Driver {
         self.roles.parted(peer);
     }
 
-    /// This machine's wall clock shows `wall` now, µs since the epoch; call it each tick. If it was set, the others
-    /// must be told now.
+    /// This machine's wall clock shows `wall` now, µs since the epoch. If it was set, the others must be told now.
     pub fn set_wall(&mut self, now: Micros, wall: u64) {
         self.clock_lacked |= self.clocks.set_own(now, wall);
     }

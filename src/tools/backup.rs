@@ -10,7 +10,6 @@ use crate::journal::base;
 use crate::journal::base::counted::BaseCounts;
 use crate::journal::offline::dump::written;
 use crate::journal::{BaseId, Disk, Incoming, JournalError, Offer, Storage, part_in};
-use crate::limits::{REST_MAX, REST_TIMES};
 use crate::tools::terminal::Progress;
 use crate::tools::terminal::bytes;
 use std::io;
@@ -188,7 +187,7 @@ fn fetch(
                 incoming.write(&piece).map_err(|error| NoBackup::BrokenOff(error.to_string()))?;
                 progress.tell(incoming.bytes(), offer.bytes);
                 // It may be the disk of a server, whose log goes first.
-                sleep((began.elapsed() * REST_TIMES).min(REST_MAX));
+                base::rest_after(began);
             }
             Reply::Nil => sleep(ASKS_EVERY),
             reply => {

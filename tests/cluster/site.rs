@@ -305,10 +305,8 @@ impl Site {
         }
         let clock = host.clock(self.now);
         // As the raft loop does: time passes before what has arrived is heard.
-        if self.weather.tells && host.driver().is_over(clock) {
-            host.driver().set_wall(clock, EPOCH + self.now);
-        }
-        let ticked = host.driver().tick(clock);
+        let wall = self.weather.tells.then_some(EPOCH + self.now);
+        let ticked = host.driver().tick(clock, wall);
         match event.what {
             What::Tick(_) => host.tick = None,
             What::Dial => {

@@ -1,5 +1,6 @@
 //! Nodes with several partitions, as the tests of partitions start, move and ask them.
 
+use crate::processes::trio::leads;
 use crate::support::http::free_ports;
 use crate::support::patience::until;
 use crate::support::program::{Folder, Program, Reply, Wire};
@@ -86,17 +87,17 @@ impl Nodes {
         (0..).zip(wire.try_partitions().ok()?).map(leader).collect()
     }
 
+    /// To the node that leads the partition, if one does.
+    pub fn leader(&self, partition: u16) -> Option<Wire> {
+        let mut wires = self.alive().filter_map(|node| self.wire(node, partition).ok());
+        wires.find_map(|mut wire| leads(&mut wire).then_some(wire))
+    }
+
     /// The nodes of each partition, as its leader has them.
     pub fn placed(&self) -> Vec<Vec<String>> {
-        let leads = |wire: &mut Wire| {
-            let role = wire.try_ask("ROLE").ok()?;
-            (role.array()?[0].text() == "master").then_some(())
-        };
         let of = |partition| {
-            let mut leader = until(format!("partition {partition} is led"), || {
-                let mut wires = self.alive().filter_map(|node| self.wire(node, partition).ok());
-                wires.find_map(|mut wire| leads(&mut wire).map(|()| wire))
-            });
+            let mut leader =
+                until(format!("partition {partition} is led"), || self.leader(partition));
             let rows = leader.ask("DELAY.CLUSTER");
             let rows = rows.array().unwrap().iter().map(|row| row.array().unwrap());
             let is_member = |row: &&[Reply]| ["leader", "follower"].contains(&row[5].text());

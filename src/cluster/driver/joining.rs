@@ -290,7 +290,7 @@ impl Driver {
             }
             let mut members = self.node.members().clone();
             members.learners.retain(|id| !lost.contains(&NodeId(*id)));
-            match joined(&members, directory, cluster, claims, &self.identity.own.name) {
+            match joined(members, directory, cluster, claims, &self.identity.own.name) {
                 Ok(next) => return Some(next),
                 Err(conflict) => self.joining.conflict = Some(conflict),
             }
@@ -366,7 +366,7 @@ impl Driver {
 }
 
 fn joined(
-    members: &Members,
+    mut next: Members,
     directory: &Directory,
     cluster: ClusterId,
     claims: &Claims,
@@ -381,7 +381,6 @@ fn joined(
         }
         Holds::Member(_) => return Err(Conflict::Unknown { name, cluster }),
     }
-    let mut next = members.clone();
     next.learners.push(claims.node.0);
     next.learners.sort_unstable();
     let new: BTreeMap<u64, directory::Node> = [(claims.node.0, claims.entry())].into();

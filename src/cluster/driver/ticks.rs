@@ -54,12 +54,8 @@ impl Ticks {
 
     /// Until the next call of [`count`](Ticks::count), `leave` ticks may pass, 1 at least. When the last of them is over.
     pub fn give_leave(&mut self, leave: u64) -> Micros {
-        self.leave = leave.max(1);
+        self.leave = leave;
         Micros(self.next.0 + (self.leave - 1) * self.each_us)
-    }
-
-    pub fn is_over(&self, now: Micros) -> bool {
-        now >= self.next
     }
 
     /// Those that are over since the last call.

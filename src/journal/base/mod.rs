@@ -33,11 +33,13 @@ use crate::journal::record::{self, Head, RECORD_VERSION, RecordKind, Seed};
 use crate::journal::storage::{File, Storage};
 use crate::limits::{
     BASE_IMAGE_BYTES_AT_ONCE, BASE_IMAGES_AT_ONCE, BASE_SYNC_BYTES, FILE_PIECE_BYTES,
-    MEMBERS_BYTES_MAX,
+    MEMBERS_BYTES_MAX, REST_MAX, REST_TIMES,
 };
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Instant;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BaseHead {
@@ -54,6 +56,12 @@ pub struct BaseHead {
 
 /// The shard of a journal that has one.
 const SHARD: u16 = 0;
+
+/// Makes way for a log on the same disk, after a piece of a base whose writing began then: rests [`REST_TIMES`] as long,
+/// [`REST_MAX`] at most.
+pub fn rest_after(began: Instant) {
+    sleep((began.elapsed() * REST_TIMES).min(REST_MAX));
+}
 
 /// The name of the base up to `index`.
 pub fn name_of(index: Index) -> String {

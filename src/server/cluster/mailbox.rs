@@ -149,7 +149,8 @@ impl Mailbox {
         (self.lease_until_us.load(Ordering::Acquire), self.heard_us.load(Ordering::Acquire))
     }
 
-    /// The newest that was published: at most a tick old. Nothing before the raft thread was started.
+    /// The newest that was published. What has arrived is in it a tick later; what time alone changes, after half an
+    /// election timeout at most. Nothing before the raft thread was started.
     pub fn status(&self) -> Option<Arc<Status>> {
         lock(&self.status).clone()
     }

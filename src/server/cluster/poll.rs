@@ -63,13 +63,13 @@ impl Poller {
     }
 
     /// Sleeps until there is something, at most `for_us` µs, which are rounded up to a ms.
-    pub fn wait(&self, for_us: Option<u64>, ready: &mut Vec<Ready>) -> io::Result<()> {
-        let timeout = for_us.map(|us| Timespec {
-            tv_sec: (us / 1_000_000).try_into().unwrap_or(i64::MAX),
-            tv_nsec: (us % 1_000_000 * 1_000) as _,
-        });
+    pub fn wait(&self, for_us: u64, ready: &mut Vec<Ready>) -> io::Result<()> {
+        let timeout = Timespec {
+            tv_sec: (for_us / 1_000_000).try_into().unwrap_or(i64::MAX),
+            tv_nsec: (for_us % 1_000_000 * 1_000) as _,
+        };
         let mut events = [MaybeUninit::uninit(); EVENTS];
-        let events = match epoll::wait(&self.0, &mut events, timeout.as_ref()) {
+        let events = match epoll::wait(&self.0, &mut events, Some(&timeout)) {
             Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),

@@ -109,20 +109,16 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
 
     /// When to go on if nothing wakes it before. To be asked before each sleep.
     pub fn wake_by(&mut self) -> Micros {
-        let next = self.driver.wake_by();
-        // What is told at the next tick.
+        // These wait for the next tick.
         let has_more = self.has_heard || !self.not_sent.is_empty() || !self.told.is_empty();
-        if has_more { self.driver.next_tick() } else { next }
+        if has_more { self.driver.next_tick() } else { self.driver.wake_by() }
     }
 
     /// Processes all input, at `now`; `wall_us` is the wall clock. `watch` sees the reports to the turn.
     pub fn step(&mut self, now: Micros, wall_us: u64, watch: impl FnMut(&DriverEvent)) -> LoopNext {
         self.driver.advance(now);
         // Before what has arrived: a leader was silent until now, and no longer.
-        if self.driver.is_over(now) {
-            self.driver.set_wall(now, wall_us);
-        }
-        let ticked = self.driver.tick(now);
+        let ticked = self.driver.tick(now, Some(wall_us));
         if ticked.is_some() {
             let not_sent = std::mem::take(&mut self.not_sent);
             not_sent.into_iter().for_each(|node| self.driver.base_ended(node, false));

@@ -14,8 +14,7 @@ use crate::server::cluster::listener::PeerListener;
 use crate::server::cluster::outbound::Outbound;
 use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::peers::{Incoming, Meet, Peers};
-use crate::server::cluster::poll::Ready;
-use crate::server::cluster::poll::Wakeup;
+use crate::server::cluster::poll::{Ready, Wakeup};
 use crate::time::Micros;
 use std::io;
 use std::net::TcpListener;
@@ -58,11 +57,10 @@ impl Transport {
     /// The system cannot wait.
     pub fn wait(&mut self, is_awake: bool, by: Micros) -> io::Result<()> {
         let for_us = if is_awake || self.outbound.has_more() || self.door.has_more(self.is_full) {
-            Some(0)
+            0
         } else {
             let deadlines = self.outbound.deadline_us().into_iter().chain(self.door.deadline_us());
-            let at_us = deadlines.fold(by.0, u64::min);
-            Some(at_us.saturating_sub(boot_us()))
+            deadlines.fold(by.0, u64::min).saturating_sub(boot_us())
         };
         let Transport { cx, ready, .. } = self;
         cx.poller.wait(for_us, ready)?;

@@ -81,7 +81,7 @@ impl Backups {
         self.running.is_some()
     }
 
-    /// Whether a base is being written, or is about to be, that nobody else needs.
+    /// Whether a base is being written for it, or is about to be.
     pub fn awaits_base(&self) -> bool {
         let stage = self.running.as_ref().map(|backup| &backup.stage);
         matches!(stage, Some(BackupStage::Awaits(_)))

@@ -173,16 +173,14 @@ impl Resident {
             used if used + GIVE_BACK_AGAIN_BYTES < given_back_from => Keeping::AsUsual,
             _ => self.keeping,
         };
-        if keeping == Keeping::AsUsual && self.keeping == Keeping::Nothing {
-            self.giver.ask(keeping);
-        }
-        let begins = keeping == Keeping::Nothing && self.keeping == Keeping::AsUsual;
-        self.keeping = keeping;
+        let changes = std::mem::replace(&mut self.keeping, keeping) != keeping;
         let again = used > self.gave.1 + GIVE_BACK_AGAIN_BYTES
             || mono_us > self.gave.0 + GIVE_BACK_AGAIN_US;
-        if begins || used > given_back_from && self.asked_us.is_none() && again {
+        if changes || used > given_back_from && self.asked_us.is_none() && again {
             self.giver.ask(keeping);
-            self.asked_us = Some(mono_us);
+            if keeping == Keeping::Nothing {
+                self.asked_us = Some(mono_us);
+            }
         }
         self.over = used.saturating_sub(most - (REFUSE_LEFT_BYTES + max / 64));
         let hopeful =

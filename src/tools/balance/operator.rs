@@ -18,7 +18,7 @@ const LOOKS_EVERY: Duration = Duration::from_millis(200);
 const HOPS_MAX: u32 = 4;
 /// Without any progress for this long it stops, and says where.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Without progress for so long it says whom it waits for.
+/// After this long without progress it names the node that it waits for.
 const TOLD_AFTER: Duration = Duration::from_secs(5);
 
 /// A partition as its leader sees it.

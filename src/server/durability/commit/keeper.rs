@@ -2,10 +2,10 @@
 //! the writer waits for a new file.
 
 use crate::ids::Index;
-use crate::journal::base::{BaseHead, BaseWriter};
+use crate::journal::base::{BaseHead, BaseWriter, rest_after};
 use crate::journal::record::raft_state::Members;
 use crate::journal::{Disk, SpareMaker, may_pass};
-use crate::limits::{DISK_LOOK, REST_MAX, REST_TIMES};
+use crate::limits::DISK_LOOK;
 use crate::server::durability::commit::shared::WriterShared;
 use crate::server::durability::commit::worker::Worker;
 use std::collections::VecDeque;
@@ -13,7 +13,6 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::sleep;
 use std::time::Instant;
 
 #[derive(Debug)]
@@ -117,8 +116,7 @@ impl Keeper {
         self.send(Task::AbandonBase);
     }
 
-    /// Whether it makes way for the log, which is on the same disk: after each piece of a base it rests for
-    /// [`REST_TIMES`] as long as that took.
+    /// Whether it makes way for the log, see [`rest_after`].
     pub fn set_rests(&self, rests: bool) {
         self.rests.store(rests, Ordering::Relaxed);
     }
@@ -217,7 +215,7 @@ impl KeeperWork {
                     }
                     self.shared.notify();
                     if self.rests.load(Ordering::Relaxed) {
-                        sleep((began.elapsed() * REST_TIMES).min(REST_MAX));
+                        rest_after(began);
                     }
                 }
                 Task::FinishBase => {
