@@ -83,6 +83,7 @@ complete -c delayd -n $server -l console-insecure -x -a 'yes no' -d 'Whether the
 complete -c delayd -n $server -l console-readonly -x -a 'yes no' -d 'Whether the console and its API refuse every change, for all users'
 complete -c delayd -n $server -l console-cors -x -d 'Origins whose pages may call the API from a browser, such as https://ops.example.com'
 complete -c delayd -n $server -l console-wait -x -d 'How long a command over HTTP may wait for a job'
+complete -c delayd -n $server -l console-nodes -x -d 'Where browsers reach the consoles of a cluster\'s nodes, such as n1=https://ops1.example.com n2=https://ops2.example.com'
 complete -c delayd -n $server -l console-grafana-url -r -F -d 'A dashboard for data older than a day'
 complete -c delayd -n $server -l maxmemory -x -d 'Memory for jobs, including memory of removed jobs that has not been returned yet'
 complete -c delayd -n $server -l max-body-size -x -d 'Longest job body'

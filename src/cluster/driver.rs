@@ -377,12 +377,17 @@ impl Driver {
         self.clock_lacked |= self.clocks.set_own(now, wall);
     }
 
-    /// This node's note for a peer: its clock, the commit position and its health; nothing before the clock is known.
+    /// This node's note for a peer: its clock, the commit position, its health and how far its log reaches; nothing before the
+    /// clock is known.
     pub fn clock_note(&self, now: Micros, peer: u64) -> Option<ClockNote> {
         let note = self.clocks.note_for(peer, now)?;
         let commit = if self.is_sure(now) == Some(true) { self.node.commit() } else { 0 };
         let health = Some(self.meter.health(self.now.max(now)));
-        Some(ClockNote { commit, priority: self.campaign.priority, health, ..note })
+        // As a leader counts: of its own log all, of another's what is durable.
+        let is_leader = self.roles.led.is_some();
+        let last = Some(if is_leader { self.node.last() } else { self.node.durable() });
+        let priority = self.campaign.priority;
+        Some(ClockNote { commit, priority, health, last, ..note })
     }
 
     /// Whether to send this node's clock to the others, in this tick or between two. At once to nodes that it has just
@@ -421,7 +426,7 @@ impl Driver {
             self.clock_lacked |= note.echo == 0;
             self.freshness.hear(note);
             self.priorities.insert(peer, note.priority);
-            self.sickness.heard(peer, self.now, note.health);
+            self.sickness.heard(peer, self.now, note);
         }
     }
 

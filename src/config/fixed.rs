@@ -49,6 +49,8 @@ pub static LIMITS: &[Limit] = table![
     INSTANT_MS_MIN Count "The smallest value of `@` except 0, unix ms: in 1973. Smaller values can only be seconds.",
     DELAY_MS_MAX Ms "The largest `max-delay`.",
     ERROR_TEXT_BYTES_MAX Bytes "The text of `NACK … ERROR` that is kept; the rest is cut off.",
+    LAST_ERRORS_MAX Count "How many of these texts a job keeps, with the newest.",
+    EARLIER_ERROR_BYTES_MAX Bytes "Each of them but the newest.",
     HISTORY_QUEUES_MAX Count "Queues whose minutes DELAY.HISTORY has; fewer if they took more than a 32nd part of maxmemory.",
     DAY_MINUTES Count "Minutes that it goes back.",
     ERROR_KINDS_MAX Count "Errors that DELAY.ERRORS lists for a queue; beyond it the rarest is counted among the others.",

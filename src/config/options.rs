@@ -121,6 +121,8 @@ options! {
         "Origins whose pages may call the API from a browser, such as https://ops.example.com. They may never call the console's pages."),
     Fixed ConsoleWait(&["console-wait"], OptionKind::Span(1_000, limits::CONSOLE_WAIT_MS_MAX as i64), &["10s"],
         "How long a command over HTTP may wait for a job. A command that asks for longer, or for no limit, is answered null by then. Keep it below the timeouts of proxies and clients."),
+    Fixed ConsoleNodes(&["console-nodes"], OptionKind::Words, &[""],
+        "Where browsers reach the consoles of a cluster's nodes, such as `n1=https://ops1.example.com n2=https://ops2.example.com`: pages of a follower then link to the same page of the leader. Of several partitions the port is that of the first."),
     Fixed ConsoleGrafanaUrl(&["console-grafana-url"], OptionKind::Text, &[""],
         "A dashboard for data older than a day: the overview links to it."),
     Fixed Databases(&["databases"], OptionKind::Only(&["16"], "there are always 16 databases"), &["16"],

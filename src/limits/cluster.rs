@@ -68,7 +68,7 @@ pub const STATE_NOTE_US: u64 = 1_000_000;
 pub const LOG_KEEP_SHARE: u64 = 8;
 /// The format of facts, images, members and frames that this build reads. It writes what is of a higher level than 1
 /// only where all members read it: see [`LEVEL_INVITES`].
-pub const LEVEL: u32 = 9;
+pub const LEVEL: u32 = 10;
 /// From this level on members are read with invited nodes.
 pub const LEVEL_INVITES: u32 = 2;
 /// From this level on nodes report their clocks, and leaders the commit position.
@@ -87,6 +87,8 @@ pub const LEVEL_LATEST: u32 = 7;
 pub const LEVEL_ERRORS: u32 = 8;
 /// From this level on images of minutes are read.
 pub const LEVEL_HISTORY: u32 = 9;
+/// From this level on earlier errors of a job are kept with it, and read in its image.
+pub const LEVEL_LAST_ERRORS: u32 = 10;
 /// `replica-priority` of nodes that say nothing, and the most it can be, as with Redis's default and a bound of ours.
 pub const REPLICA_PRIORITY_DEFAULT: u64 = 100;
 /// See [`REPLICA_PRIORITY_DEFAULT`].

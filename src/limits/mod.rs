@@ -32,6 +32,10 @@ pub const NAME_BYTES_MAX: usize = 512;
 
 /// Longest text kept by `NACK … ERROR`, bytes: enough for a stack trace's first lines.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
+/// How many texts of a job's NACKs are kept, the newest among them.
+pub const LAST_ERRORS_MAX: usize = 3;
+/// Of the others this many bytes.
+pub const EARLIER_ERROR_BYTES_MAX: usize = 128;
 
 /// Kinds of errors that are counted for a queue, the longest text of one, and the longest id that is shown as its sample,
 /// bytes. All of a queue together stay below 16 KiB.

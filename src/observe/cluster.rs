@@ -115,9 +115,12 @@ pub struct NodeView {
     pub has_left: bool,
     /// On the leader: the last index that it is known to have.
     pub matched: Option<u64>,
+    /// On other nodes: the last index of its log by its own report, which may be 3 E old.
+    pub told: Option<u64>,
     /// It lacks what only a base has.
     pub needs_base: bool,
-    /// It was heard within E. A follower hears only the leader; none: unknown here.
+    /// It was heard within E. A follower hears the leader, and knows of another node that it has reported in the last 3 E;
+    /// none: unknown here.
     pub is_heard: Option<bool>,
     /// It is connected to this node, or is this node.
     pub is_connected: bool,
@@ -231,7 +234,11 @@ impl NodeView {
             has_left: !voters.is_empty() && !status.members.contains(*id),
             matched: peer.filter(|_| is_elected).map(|peer| peer.matched),
             needs_base: peer.is_some_and(|peer| peer.needs_base),
-            is_heard: peer.filter(|_| is_known).map(|peer| peer.is_heard),
+            told: peer.filter(|_| !is_elected).and_then(|peer| peer.last),
+            is_heard: match is_known {
+                true => peer.map(|peer| peer.is_heard),
+                false => peer.and_then(|peer| peer.last).map(|_| true),
+            },
             is_connected: *id == status.node || peer.is_some_and(|peer| peer.is_connected),
             health: match *id == status.node {
                 true => Some(status.health),
@@ -259,6 +266,7 @@ impl NodeView {
             is_voter: true,
             has_left: false,
             matched: None,
+            told: None,
             needs_base: false,
             is_heard: None,
             is_connected: true,
@@ -513,13 +521,13 @@ impl ClusterView {
 
     /// The last index that a member has, if this node knows.
     pub fn index_of(&self, node: &NodeView) -> Option<u64> {
-        if node.id == self.node { Some(self.last) } else { node.matched }
+        if node.id == self.node { Some(self.last) } else { node.matched.or(node.told) }
     }
 
-    /// How many entries of the leader's log a member lacks, if this node knows: the leader for all, others for none.
+    /// How many entries of the leader's log a member lacks, if this node knows: as both have reported, where it does not lead.
     pub fn behind(&self, node: &NodeView) -> Option<u64> {
-        let index = self.index_of(node).filter(|_| self.leader == Some(self.node))?;
-        Some(self.last.saturating_sub(index))
+        let leader = self.nodes.iter().find(|node| self.leader == Some(node.id))?;
+        Some(self.index_of(leader)?.saturating_sub(self.index_of(node)?))
     }
 
     fn name_of(&self, id: u64) -> Option<&str> {
@@ -637,19 +645,19 @@ impl ClusterView {
             ("raft_forming", &self.forming.as_deref().unwrap_or_default()),
             ("raft_conflict", &self.conflict.as_deref().unwrap_or_default()),
         ]);
-        if self.leader == Some(self.node) {
-            for (n, node) in self.others().enumerate() {
-                let value = format!(
-                    "name={},address={},state={},health={},index={},behind={}",
-                    node.name,
-                    node.peer,
-                    self.state_of(node).word(),
-                    node.health_word().unwrap_or("unknown"),
-                    self.index_of(node).unwrap_or(0),
-                    self.behind(node).unwrap_or(0)
-                );
-                text.line(&format!("raft_peer{n}"), value);
+        for (n, node) in self.others().enumerate() {
+            let (state, health) = (self.state_of(node).word(), node.health_word());
+            let mut value = format!(
+                "name={},address={},state={state},health={}",
+                node.name,
+                node.peer,
+                health.unwrap_or("unknown")
+            );
+            let known = [("index", self.index_of(node)), ("behind", self.behind(node))];
+            for (name, count) in known {
+                count.into_iter().for_each(|count| value.push_str(&format!(",{name}={count}")));
             }
+            text.line(&format!("raft_peer{n}"), value);
         }
     }
 }

@@ -139,6 +139,7 @@ impl Server {
         let node = cluster::options::read(&config).map_err(io::Error::other)?;
         let acl = admin::users::read(&config).map_err(io::Error::other)?;
         observe::console::proxies(&config).map_err(io::Error::other)?;
+        observe::console::consoles(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
         let tls = connection::tls::server_config(&config).map_err(io::Error::other)?;
         let zones = ZoneTables::read(&config, Some(SYSTEM)).map_err(io::Error::other)?;

@@ -135,7 +135,8 @@ Usage: delayd check DIR [--clock] [--repair | --lower-clock] [--yes]
 Reads a journal as a start would and shows its content. Changes nothing, and
 may run while a server does. Needs about as much memory as the server.
 
-DIR is the data directory (option dir) or the journal's folder in it.
+DIR is the data directory (option dir) or the journal's folder in it. Of a
+server with several partitions all are checked.
 
   --repair        if the log is damaged: saves everything from the damage on to
                   cut-<unix time>/ in the journal's folder, then cuts the log

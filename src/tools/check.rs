@@ -2,6 +2,7 @@
 
 use super::args::{Check, JournalChange};
 use super::{Exit, clock, jobs_text, place, repair};
+use crate::config::folders;
 use crate::ids::Index;
 use crate::journal::offline::check::{FileReport, LogReport, Report, Use, Verdict, check};
 use crate::journal::offline::dump::written;
@@ -10,6 +11,7 @@ use crate::journal::{Disk, JournalError, Records};
 use crate::tools::terminal::Progress;
 use crate::tools::terminal::{bytes, count, table};
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A journal smaller than this is read without a noticeable delay.
@@ -17,9 +19,44 @@ const PROGRESS_BYTES_MIN: u64 = 64 << 20;
 /// How often a journal is read that a server changes meanwhile.
 const READS_MAX: u32 = 5;
 
-/// Checks, and changes what it is asked to.
+/// Checks, and changes what it is asked to. Of several partitions all are checked; one is changed at a time.
 pub fn run(asked: &Check) -> Exit {
-    let exit = place::find(&asked.dir).and_then(|folder| match asked.change {
+    match folders::count_in(&asked.dir) {
+        Ok(Some(count)) if asked.change.is_none() => run_all(asked, count),
+        _ => run_one(asked, &asked.dir),
+    }
+}
+
+/// The worst of what is found.
+fn run_all(asked: &Check, count: u16) -> Exit {
+    let (mut worst, mut bad) = (Exit::Good, Vec::new());
+    for name in (0..count).map(folders::name_of) {
+        let folder = asked.dir.join(&name);
+        let exit = match folders::removed(&folder) {
+            Ok(Some(_)) if place::find(&folder).is_err() => {
+                let shown = folder.display();
+                say(&format!(
+                    "{shown}\n\nno journal: its node was removed from the partition's cluster\n"
+                ));
+                Exit::Good
+            }
+            _ => run_one(asked, &folder),
+        };
+        say("\n");
+        worst = worst.max(exit);
+        if exit != Exit::Good {
+            bad.push(name);
+        }
+    }
+    say(&match bad.len() {
+        0 => format!("all {count} partitions are in order\n"),
+        some => format!("not in order: {some} of {count} partitions: {}\n", bad.join(", ")),
+    });
+    worst
+}
+
+fn run_one(asked: &Check, dir: &Path) -> Exit {
+    let exit = place::find(dir).and_then(|folder| match asked.change {
         Some(JournalChange::Repair) => repair::run(&folder, asked.yes),
         Some(JournalChange::LowerClock) => clock::run(&folder, asked.yes),
         None => {

@@ -31,7 +31,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 /// A tool's exit code. `--help` of each lists the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exit {
     /// In order.
     Good = 0,

@@ -126,7 +126,10 @@ impl Outbox for Log {
             Reply::Job(job) => {
                 let end = job.lease.map(|(_, end, _)| format!(" until {}", end.0 - BEGIN_MS));
                 let death = job.death.map(|(reason, _)| format!(" {}", reason.word()));
-                let error = job.error.map(|error| format!(" '{}'", text(error)));
+                let errors = job.errors.iter().flat_map(|errors| errors.all());
+                let errors: Vec<String> = errors.map(|error| text(error.text)).collect();
+                let error =
+                    (!errors.is_empty()).then(|| format!(" '{}'", errors.join("' after '")));
                 let due = job.due.0 - BEGIN_MS;
                 let parts = [end, death, error].map(Option::unwrap_or_default).concat();
                 format!("{} due {due} attempt {}{parts}", word(job.state), job.attempt)

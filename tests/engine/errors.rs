@@ -1,9 +1,9 @@
 //! DELAY.ERRORS: what deliveries fail with, counted by kinds of texts.
 
 use delayd::engine::model::errors::kind_of;
-use delayd::engine::model::request::{Nack, Request};
+use delayd::engine::model::request::{Nack, Request, When};
 use delayd::engine::{Engine, Lead, Loader};
-use delayd::limits::{ERROR_KIND_BYTES_MAX, LEVEL_ERRORS};
+use delayd::limits::{ERROR_KIND_BYTES_MAX, LEVEL_ERRORS, LEVEL_LAST_ERRORS};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -291,6 +291,31 @@ fn a_restart_and_a_replica_count_the_same() {
         }
         assert_eq!(replica.digest(), digest);
     });
+}
+
+/// Nodes of the version before keep the newest error of a job alone.
+#[test]
+fn a_cluster_keeps_earlier_errors_once_all_its_nodes_do() {
+    let mut bench = Bench::new();
+    say(&mut bench, "DELAY.ADD q 0 body ID j");
+    let mut failed = |term: u64, level: u32, text: &str| {
+        let (from, to) = (bench.now(), bench.now());
+        bench.lead(&Lead { term, node: 1, level, from, to });
+        let ms = bench.at_ms + 100_000;
+        bench.at(ms);
+        assert_eq!(reserved(&mut bench, 1), "j");
+        fail(&mut bench, "j", text, |nack| nack.when = Some(When::In(1_000)));
+        let shown = say(&mut bench, "DELAY.GET q j");
+        bench.restart();
+        assert_eq!(say(&mut bench, "DELAY.GET q j"), shown);
+        shown.split_once('\'').unwrap().1.to_owned()
+    };
+    assert_eq!(failed(1, LEVEL_LAST_ERRORS - 1, "one"), "one'");
+    assert_eq!(failed(2, LEVEL_LAST_ERRORS - 1, "two"), "two'");
+    assert_eq!(failed(3, LEVEL_LAST_ERRORS, "three"), "three' after 'two'");
+    assert_eq!(failed(4, LEVEL_LAST_ERRORS, "four"), "four' after 'three' after 'two'");
+    assert_eq!(failed(5, LEVEL_LAST_ERRORS, "five"), "five' after 'four' after 'three'");
+    assert_eq!(failed(6, LEVEL_LAST_ERRORS - 1, "six"), "six'");
 }
 
 /// Nodes of the version before do not count, so that their data would differ.

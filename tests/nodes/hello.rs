@@ -293,8 +293,8 @@ fn other_protocols_are_refused_by_their_numbers_alone() {
         let out = String::from_utf8_lossy(&door.out).into_owned();
         (door.end.unwrap().unwrap_err().to_string(), out)
     };
-    let (text, out) = speak(9, 6, b"what this one means is not known");
-    assert_eq!(text, "n2 speaks protocols 1 to 5, the other node 6 to 9: one of them is too old");
+    let (text, out) = speak(9, 7, b"what this one means is not known");
+    assert_eq!(text, "n2 speaks protocols 1 to 6, the other node 7 to 9: one of them is too old");
     assert!(out.contains(&text), "the caller is told");
     assert!(speak(0, 0, b"").0.contains("the other node 0 to 0"));
     assert_eq!(speak(4, 1, b"").0, "a Hello that cannot be read");

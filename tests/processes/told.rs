@@ -165,7 +165,7 @@ fn what_waits_on_a_leader_that_commits_nothing_is_let_go() {
     });
 }
 
-/// A follower's disk hangs: it says so itself, with what to do, and the leader knows.
+/// A follower's disk hangs: it says so itself, with what to do, and both others know, and how far it is behind.
 #[test]
 fn a_node_whose_disk_hangs_says_so_and_the_others_show_it() {
     // A process that stalls for E/2 again and again is sick, too, and would be on a machine with too much to do.
@@ -177,25 +177,35 @@ fn a_node_whose_disk_hangs_says_so_and_the_others_show_it() {
     let leader = trio.leader();
     let follower = (leader + 1) % NODES;
     let disk = trio.disks[follower].as_ref().expect("there is a compiler");
-    let health = |node: usize| {
-        let rows = trio.wire(leader).try_ask("DELAY.CLUSTER").ok()?;
+    let field = |asked: usize, node: usize, field: &str| {
+        let rows = trio.wire(asked).try_ask("DELAY.CLUSTER").ok()?;
         let row = rows
             .array()?
             .iter()
             .find(|row| row.array().is_some_and(|row| row[1] == Reply::Bulk(name(node).into())));
         let row: Vec<Reply> = row?.array()?.to_vec();
-        let at = row.iter().position(|part| *part == Reply::Bulk(b"health".to_vec()))?;
+        let at = row.iter().position(|part| *part == Reply::Bulk(field.into()))?;
         Some(row[at + 1].clone())
     };
-    let is = |node, word: &str| health(node) == Some(Reply::Bulk(word.into()));
+    let others = [leader, (leader + 2) % NODES];
+    let is = |node, word: &str| {
+        let word = Reply::Bulk(word.into());
+        others.iter().all(|asked| field(*asked, node, "health") == Some(word.clone()))
+    };
+    let is_behind = |is: bool| {
+        let behind = others.map(|asked| field(asked, follower, "behind"));
+        behind.iter().all(|behind| matches!(behind, Some(Reply::Number(by)) if (*by > 0) == is))
+    };
     wait_until("both are well", || (is(leader, "well") && is(follower, "well")).then_some(()));
     disk.set("stuck");
     assert!(matches!(trio.wire(leader).ask("DELAY.ADD q 1h x"), Reply::Bulk(_)));
     let line = trio.line(follower, &["WARN", "this node is sick", "What to do: check the disk"]);
     assert!(line.contains("a write has waited for its disk for "), "{line}");
-    wait_until("the leader shows it", || is(follower, "disk-hangs").then_some(()));
+    wait_until("the others show it", || is(follower, "disk-hangs").then_some(()));
+    wait_until("and how far it is behind", || is_behind(true).then_some(()));
     assert_eq!(trio.wire(follower).field("raft_health"), "disk-hangs");
     disk.clear("stuck");
     trio.line(follower, &["INFO", "this node is healthy again"]);
     wait_until("it is well again", || is(follower, "well").then_some(()));
+    wait_until("and has all", || is_behind(false).then_some(()));
 }

@@ -15,6 +15,7 @@ mod groups;
 mod handed_over;
 mod latest;
 mod metrics;
+mod partition_cases;
 mod partitions;
 mod recurring;
 mod secrets;

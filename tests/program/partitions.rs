@@ -8,16 +8,16 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::process::Command;
 
-const FOUR: [&str; 2] = ["--cluster-partitions", "4"];
+pub const FOUR: [&str; 2] = ["--cluster-partitions", "4"];
 
 /// A process with four partitions, and a connection to each once it is loaded.
-fn start(folder: &Folder, options: &[&str]) -> (Program, Vec<Wire>) {
+pub fn start(folder: &Folder, options: &[&str]) -> (Program, Vec<Wire>) {
     let program = Program::start(&folder.0, &[&FOUR[..], options].concat());
     let wires = connect(&program);
     (program, wires)
 }
 
-fn connect(program: &Program) -> Vec<Wire> {
+pub fn connect(program: &Program) -> Vec<Wire> {
     let places = program.connect().partitions();
     places.into_iter().map(|place| loaded(Wire::connect(place).unwrap())).collect()
 }
@@ -27,12 +27,12 @@ fn loaded(mut wire: Wire) -> Wire {
     wire
 }
 
-fn partition(queue: &str) -> usize {
+pub fn partition(queue: &str) -> usize {
     partition_of(hash_slot(queue.as_bytes()), 4).into()
 }
 
 /// A queue of each partition.
-fn queues() -> [String; 4] {
+pub fn queues() -> [String; 4] {
     [0, 1, 2, 3].map(|wanted| {
         (0..).map(|n| format!("q{n}")).find(|queue| partition(queue) == wanted).unwrap()
     })
@@ -364,7 +364,7 @@ fn partitions_that_are_restored_one_by_one_are_served_together() {
             std::mem::forget(three);
             let (done, text) = tool(&["restore", &copy, folder.text()]);
             assert!(!done && text.contains("it has 4 partitions: name a folder"), "{text}");
-            let (done, text) = tool(&["check", folder.text()]);
+            let (done, text) = tool(&["dump", folder.text()]);
             assert!(!done && text.contains("it has 4 partitions: name one"), "{text}");
         }
         assert_eq!(tool(&["restore", &copy, &into]), (true, String::new()));

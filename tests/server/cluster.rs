@@ -379,6 +379,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         is_voter: true,
         level: Some(1),
         health: is_heard.then(Health::default),
+        last: None,
         clock_ahead: (!is_heard).then_some(-60_000),
     };
     Status {
@@ -453,7 +454,8 @@ fn a_view_has_what_the_node_knows() {
         ]
     );
 
-    // A follower hears of the leader alone, and knows of nobody how far it is. What it had as a leader is past.
+    // A follower that no node reports to hears of the leader alone, and knows of nobody how far it is. What it had as a
+    // leader is past.
     let follower = view(&status(output::Role::Follower { leader: 3 }, Some(3)), false);
     assert_eq!((follower.leader_heard_us, follower.lease_us), (Some(50_000), None));
     // Of 118 entries it has 117.
@@ -464,6 +466,21 @@ fn a_view_has_what_the_node_knows() {
     );
     assert_eq!(follower.master(), ("127.0.0.1", 9_249));
     assert!(follower.nodes.iter().all(|node| node.matched.is_none()), "{follower:?}");
+
+    // What nodes report counts where none leads: it is compared with the leader's, and who reports is online.
+    let mut told = status(output::Role::Follower { leader: 3 }, Some(3));
+    (told.peers[0].last, told.peers[1].last) = (Some(20), Some(125));
+    assert_eq!(
+        words(&view(&told, false)),
+        [
+            ("follower", "online", Some(5)),
+            ("leader", "online", Some(0)),
+            ("learner", "online", Some(105))
+        ]
+    );
+    told.leader = None;
+    let behind = words(&view(&told, false)).into_iter().map(|(_, _, behind)| behind);
+    assert_eq!(behind.collect::<Vec<_>>(), [None; 3], "nobody leads");
 
     // Before it is a member it knows itself.
     let alone = Status { directory: None, peers: Vec::new(), ..status(output::Role::Leader, None) };

@@ -305,11 +305,15 @@ impl<'c> Check<'c> {
                         due: Millis(job.due),
                         place: 0,
                         history: (job.deliveries > 0).then_some(counts),
-                        error: job.error,
+                        error: job.errors.first().map(|(text, _)| *text),
                     };
                     self.expected.push_back(Fact::Unpopped { queue, image });
                     let group = job.group;
-                    self.returning.push_back(*job);
+                    // It comes back with the newest text alone.
+                    let mut job = *job;
+                    job.errors.truncate(1);
+                    job.errors.iter_mut().for_each(|(_, given)| *given = None);
+                    self.returning.push_back(job);
                     self.expect_given_back(key, group, delivery);
                 }
             }

@@ -8,7 +8,7 @@ use delayd::engine::model::request::{
 };
 use delayd::engine::model::walk::Cursor;
 use delayd::ids::{QueueNo, Token};
-use delayd::limits::TOTALS_SHARE;
+use delayd::limits::{EARLIER_ERROR_BYTES_MAX, LAST_ERRORS_MAX, TOTALS_SHARE};
 use delayd::time::Millis;
 
 use crate::simulation::auditor::{Check, Input};
@@ -554,11 +554,17 @@ impl<'c> Check<'c> {
         let queue = QueueNo(self.model().queue(key).number);
         self.expected.push_back(Fact::Nacked { queue, id, counted, priority, error, to });
         self.settle(key, id, to, now, |job| {
+            if let Some(text) = error {
+                job.errors.truncate(LAST_ERRORS_MAX - 1);
+                for (text, _) in &mut job.errors {
+                    *text = &text[..text.len().min(EARLIER_ERROR_BYTES_MAX)];
+                }
+                job.errors.insert(0, (text, Some((now, job.attempt))));
+            }
             job.nacks += 1;
             job.attempt -= u32::from(!counted);
             job.priority = priority;
             (job.token, job.bound_to, job.unanswered) = (None, None, 0);
-            job.error = error.or(job.error);
         });
         self.model().queue(key).totals.nacked += 1;
         if job.next.is_some() {

@@ -16,7 +16,7 @@ use delayd::time::{Micros, Millis};
 use crate::simulation::policies::Policies;
 use crate::simulation::schedules::ModelSchedule;
 use crate::simulation::sharing::Sharing;
-use crate::simulation::trace::{Job, Kept, Said, Seen, View};
+use crate::simulation::trace::{ErrorSeen, Job, Kept, Said, Seen, View};
 
 pub type QueueKey = (u8, Kept);
 
@@ -52,7 +52,8 @@ pub struct ModelJob {
     pub bound_to: Option<ClientId>,
     pub death: Option<(Reason, u64, u64)>,
     pub kept_until: u64,
-    pub error: Option<Kept>,
+    /// Newest first.
+    pub errors: Vec<ErrorSeen>,
     /// Its place among the ready ones, once it has one.
     pub place: i64,
     /// The step in which it became ready with a new place.
@@ -89,7 +90,7 @@ impl ModelJob {
             bound_to: None,
             death: None,
             kept_until: 0,
-            error: None,
+            errors: Vec::new(),
             place: 0,
             ready_step: 0,
             next: None,
@@ -134,7 +135,7 @@ impl ModelJob {
             expires: Millis(self.expiry().filter(|_| waits).unwrap_or(0)),
             lease,
             death: self.death.map(|(reason, died, _)| (reason, Millis(died))),
-            error: self.error,
+            errors: self.errors.clone(),
             latest: self.next.as_ref().map(|next| Millis(next.due)),
             group: self.group,
             meta: self.meta,

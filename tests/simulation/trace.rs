@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use delayd::engine::model::across::{FoundJob, QueueRow};
 use delayd::engine::model::group::{GroupRow, GroupView};
 use delayd::engine::model::holder::LeaseRow;
+use delayd::engine::model::last_errors::LastError;
 use delayd::engine::model::queue_settings::Pause;
 use delayd::engine::model::queue_settings::Setting;
 use delayd::engine::model::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
@@ -20,6 +21,8 @@ use delayd::time::Millis;
 /// Bytes that live as long as the process, equal ones once: requests, replies and the model can then
 /// be kept side by side without a lifetime. A run of a few thousand ids costs some 100 KB.
 pub type Kept = &'static [u8];
+/// A text of NACK, when it was given, and in which attempt, if that is known.
+pub type ErrorSeen = (Kept, Option<(u64, u32)>);
 
 thread_local! {
     static KEPT: RefCell<HashSet<Kept>> = RefCell::default();
@@ -73,7 +76,7 @@ pub struct View {
     pub expires: Millis,
     pub lease: Option<(Token, Millis, bool)>,
     pub death: Option<(Reason, Millis)>,
-    pub error: Option<Kept>,
+    pub errors: Vec<ErrorSeen>,
     pub latest: Option<Millis>,
     pub group: Kept,
     pub meta: Kept,
@@ -264,7 +267,7 @@ impl From<Reply<'_>> for Said {
                 expires: view.expires,
                 lease: view.lease,
                 death: view.death,
-                error: view.error.map(keep),
+                errors: view.errors.iter().flat_map(|errors| errors.all()).map(error).collect(),
                 latest: view.latest,
                 group: keep(view.group.unwrap_or_default()),
                 meta: keep(view.meta.block()),
@@ -281,6 +284,10 @@ impl Outbox for Recorder {
     fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
         self.0.push((client, reply.into()));
     }
+}
+
+fn error(of: LastError<'_>) -> ErrorSeen {
+    (keep(of.text), of.given.map(|(at, attempt)| (at.0, attempt)))
 }
 
 /// Keeps a list of names or ids.

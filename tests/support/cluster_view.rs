@@ -123,6 +123,7 @@ fn node(id: u64, matched: Option<u64>) -> NodeView {
         sentinel: Some(address(26_378)),
         is_voter: true,
         matched,
+        told: None,
         needs_base: false,
         is_heard: None,
         is_connected: true,

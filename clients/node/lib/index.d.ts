@@ -112,6 +112,8 @@ export interface JobInfo<Body = any> {
   reason?: 'attempts' | 'timeout' | 'lost' | 'buried';
   error?: string;
   died?: number;
+  /** The last three texts of NACKs, newest first; of the earlier ones the beginning. */
+  errors?: { error: string; at: number | null; attempt: number | null }[];
   group?: string | Buffer;
   meta?: Record<string, string | Buffer>;
 }

@@ -84,7 +84,8 @@ export class Queue {
     } catch {
       // Shown as it is.
     }
-    return { ...texts(job), body, ...(job.group && { group: name(job.group) }), ...(job.meta && { meta: metaOf(job.meta) }) };
+    return { ...texts(job), body, ...(job.group && { group: name(job.group) }), ...(job.meta && { meta: metaOf(job.meta) }),
+      ...(job.errors && { errors: job.errors.map((/** @type {any} */ error) => texts(asObject(error))) }) };
   }
 
   /** The counts, totals and lateness of the queue, or the counts of a group; null if nothing is known of it. @param {any} [options] */

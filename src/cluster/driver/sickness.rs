@@ -15,6 +15,7 @@
 //! Safety does not depend on any of this.
 
 use super::Driver;
+use crate::cluster::timing::clocks::ClockNote;
 use crate::cluster::timing::health::{Health, Why};
 use crate::limits::{
     HAND_OVER_BEHIND_MAX, HEALTH_TIMES_E, HUNG_TIMES_E, HUNG_US_MIN, MAKE_WAY_TIMES_E, MAKE_WAY_US,
@@ -26,7 +27,7 @@ use std::collections::BTreeMap;
 /// The others' reports, and the actions about this node's own health.
 #[derive(Default)]
 pub(super) struct Sickness {
-    others: BTreeMap<u64, HeardHealth>,
+    others: BTreeMap<u64, Report>,
     /// Since when this leader is to make way.
     wants: Option<Micros>,
     /// This node's trouble at the last check.
@@ -35,16 +36,18 @@ pub(super) struct Sickness {
     next_try: Micros,
 }
 
-struct HeardHealth {
+struct Report {
     heard: Micros,
     /// Older nodes do not report: they count as healthy.
     health: Option<Health>,
+    /// The last index of its log; older nodes do not report that either.
+    last: Option<u64>,
 }
 
 impl Sickness {
     /// It is there, and may have said how it is.
-    pub fn heard(&mut self, peer: u64, now: Micros, health: Option<Health>) {
-        self.others.insert(peer, HeardHealth { heard: now, health });
+    pub fn heard(&mut self, peer: u64, now: Micros, note: &ClockNote) {
+        self.others.insert(peer, Report { heard: now, health: note.health, last: note.last });
     }
 
     /// Forgets all nodes that are not in the list.
@@ -57,6 +60,11 @@ impl Driver {
     /// Another node's report of its health, if that is new enough.
     pub(super) fn health_of(&self, node: u64) -> Option<Health> {
         self.told_of(node)?.health
+    }
+
+    /// How far another node's log reaches by its own report, if that is new enough.
+    pub(super) fn last_of(&self, node: u64) -> Option<u64> {
+        self.told_of(node)?.last
     }
 
     /// Updates this node's health. The others must hear of a change at once.
@@ -143,7 +151,7 @@ impl Driver {
         is_well(health) && waits_us < hung_us / 2
     }
 
-    fn told_of(&self, node: u64) -> Option<&HeardHealth> {
+    fn told_of(&self, node: u64) -> Option<&Report> {
         let holds_us = HEALTH_TIMES_E * self.identity.election_us;
         self.sickness.others.get(&node).filter(|told| self.now.0 < told.heard.0 + holds_us)
     }

@@ -90,6 +90,8 @@ pub struct PeerStatus {
     pub level: Option<u32>,
     /// Its health in its last report; nothing for an older node, which does not report, or if it was not heard for 3 E.
     pub health: Option<Health>,
+    /// The last index of its log in its last report, likewise.
+    pub last: Option<u64>,
     /// How far its wall clock is from the majority's, µs, positive if ahead; nothing if either is unknown.
     pub clock_ahead: Option<i64>,
 }
@@ -175,6 +177,7 @@ impl Driver {
                 is_voter: [&members.voters, &members.outgoing].iter().any(|l| l.contains(id)),
                 level: self.level_of(*id),
                 health: self.health_of(*id),
+                last: self.last_of(*id),
                 clock_ahead: self
                     .clocks
                     .ahead_of(*id, self.identity.node, &members.voters, self.now),

@@ -41,7 +41,7 @@ use std::fmt;
 use thiserror::Error;
 
 /// The newest protocol this build speaks. Two nodes speak the lower one of theirs.
-pub const PROTOCOL: u16 = 5;
+pub const PROTOCOL: u16 = 6;
 /// From this version on nodes report their clocks.
 pub const PROTOCOL_CLOCKS: u16 = 2;
 /// From this version on nodes compare their data.
@@ -50,6 +50,8 @@ pub const PROTOCOL_VERIFY: u16 = 3;
 pub const PROTOCOL_PROOF: u16 = 4;
 /// From this version on nodes report their health, in addition to their clocks.
 pub const PROTOCOL_HEALTH: u16 = 5;
+/// From this version on nodes report how far their logs reach, in addition to their health.
+pub const PROTOCOL_LAST: u16 = 6;
 /// The oldest.
 pub const PROTOCOL_MIN: u16 = 1;
 const _: () = assert!(PROTOCOL_MIN <= PROTOCOL);

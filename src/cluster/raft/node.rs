@@ -437,6 +437,11 @@ impl Node {
         self.raw.store().last()
     }
 
+    /// The last index of the log that is durable here.
+    pub fn durable(&self) -> u64 {
+        self.raw.raft.raft_log.persisted
+    }
+
     /// The term of an index of the log, and of the one before its first.
     pub fn term_of(&self, index: u64) -> Option<u64> {
         self.raw.store().term_of(index)

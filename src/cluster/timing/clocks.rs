@@ -30,6 +30,8 @@ pub struct ClockNote {
     pub priority: u64,
     /// The sender's health. From protocol 5 on: older nodes do not send or receive it.
     pub health: Option<Health>,
+    /// The last index of the sender's log, durable there unless it leads. From protocol 6 on, and only beside its health.
+    pub last: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -82,18 +84,26 @@ impl ClockNote {
     pub fn encode(&self) -> Vec<u8> {
         let all = [self.sent, self.wall, self.echo, self.held, self.commit, self.priority];
         let health = self.health.map(|health| health.encode());
+        let last = self.last.filter(|_| health.is_some()).map(u64::to_le_bytes);
         all.iter()
             .flat_map(|value| value.to_le_bytes())
             .chain(health.into_iter().flatten())
+            .chain(last.into_iter().flatten())
             .collect()
     }
 
     /// Reads it; nothing if the bytes are invalid.
     pub fn decode(bytes: &[u8]) -> Option<ClockNote> {
-        let (bytes, health) = bytes.split_first_chunk::<{ ClockNote::BYTES }>()?;
+        let (bytes, more) = bytes.split_first_chunk::<{ ClockNote::BYTES }>()?;
+        let (health, last) = match more.split_at_checked(Health::BYTES) {
+            None if more.is_empty() => (None, None),
+            None => return None,
+            Some((health, [])) => (Some(health), None),
+            Some((health, last)) => (Some(health), Some(u64::from_le_bytes(last.try_into().ok()?))),
+        };
         let health = match health {
-            [] => None,
-            health => Some(Health::decode(health)?),
+            Some(health) => Some(Health::decode(health)?),
+            None => None,
         };
         let mut all = bytes
             .chunks_exact(8)
@@ -101,10 +111,11 @@ impl ClockNote {
         let mut next = || all.next().expect("six of them");
         let (sent, wall, echo, held) = (next(), next(), next(), next());
         let (commit, priority) = (next(), next());
-        let note = ClockNote { sent, wall, echo, held, commit, priority, health };
+        let note = ClockNote { sent, wall, echo, held, commit, priority, health, last };
         // Sums of such numbers fit.
         let is_sane = |value: u64| value < 1 << 62;
-        let all = [note.sent, note.wall, note.echo, note.held, note.commit, note.priority];
+        let last = last.unwrap_or(0);
+        let all = [note.sent, note.wall, note.echo, note.held, note.commit, note.priority, last];
         all.into_iter().all(is_sane).then_some(note)
     }
 }
@@ -391,13 +402,16 @@ mod tests {
     #[test]
     fn bytes_that_are_no_note_are_none() {
         let (sent, wall, echo, held, commit, priority) = (1, 2, 3, 4, 5, 6);
-        let old = ClockNote { sent, wall, echo, held, commit, priority, health: None };
-        let note = ClockNote { health: Some(Health::default()), ..old };
-        for note in [old, note] {
+        let old = ClockNote { sent, wall, echo, held, commit, priority, ..ClockNote::default() };
+        let older = ClockNote { health: Some(Health::default()), ..old };
+        let note = ClockNote { last: Some(7), ..older };
+        for note in [old, older, note] {
             let bytes = note.encode();
             assert_eq!(ClockNote::decode(&bytes), Some(note));
             assert_eq!(ClockNote::decode(&bytes[1..]), None);
+            assert_eq!(ClockNote::decode(&[&bytes[..], &[0]].concat()), None);
         }
+        assert_eq!(ClockNote::decode(&ClockNote { last: Some(1 << 62), ..note }.encode()), None);
         assert_eq!(old.encode().len(), ClockNote::BYTES, "what older nodes read");
         assert_eq!(ClockNote::decode(&[0xff; ClockNote::BYTES]), None);
         // An echo of a note that was never sent, or an impossibly long hold, has no information.

@@ -26,7 +26,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
 .reply("Array, for each node in the order of their names a map (in RESP2 a flat array): `name`, `id`, `role` \
         (`leader`, `follower`; `learner` without a vote yet, `invited` before it has connected, `removed` after \
         it has left), `state`, `client` and `peer` (where clients and other nodes reach it), `index` (how much \
-        of the log it has), `behind` (how many more entries the leader has), `holds` (on the leader, after \
+        of the log it has), `behind` (how many more entries the leader has; both on a follower as nodes have reported, each \
+        election timeout), `holds` (on the leader, after \
         DELAY.CLUSTER VERIFY: `running`, `same at` an index, `DIFFERS at` an index, `not known:` and why), and \
         `health`: `well`, or why the node should not lead (`disk-hangs`, `disk-full`, `disk-slow`: its syncs \
         take several times as long as the others', `stands-still`: its process stalls). The states: `online`; \

@@ -80,8 +80,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 `attempt`, `max-attempts` (0 no limit), `deliveries`, `nacks`, `timeouts`, `lost`, \
                 `backoff`, `lease-ms` (0 if it has none of its own), `ttl-ms` (0 never), `expires` (unix ms, 0 \
                 never), `unique-ms`; while leased `token`, `lease-end` (unix ms), `bound` (0 or 1), and `latest`, the due time of the job that follows, if one does; when \
-                dead `reason` (`attempts`, `timeout`, `lost`, `buried`) and `died` (unix ms), `error` \
-                when a NACK gave one; last, if the job has them, `group`, and `meta`, a map. Nil if there is no such job.")
+                dead `reason` (`attempts`, `timeout`, `lost`, `buried`) and `died` (unix ms); when a NACK gave one, \
+                `error`, and `errors`: the last three, newest first, each a map of `error`, `at` (unix ms) and \
+                `attempt`, of the earlier ones the first 128 bytes; last, if the job has them, `group`, and `meta`, a map. Nil if there is no such job.")
         .example(&[("DELAY.GET orders order:8", "(nil)")])
         .parse(parse_get),
 ];

@@ -5,6 +5,7 @@ use crate::engine::model::across::{FoundJob, QueueRow};
 use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::group::GroupRow;
 use crate::engine::model::holder::{LastUse, LeaseView};
+use crate::engine::model::last_errors::LastError;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::minutes::Span;
 use crate::engine::model::queue_settings::Setting;
@@ -187,7 +188,7 @@ fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
     let lease = if job.lease.is_some() { 3 } else { 0 };
     let death = if job.death.is_some() { 2 } else { 0 };
     let beside = usize::from(job.group.is_some()) + usize::from(!job.meta.is_none());
-    let told = usize::from(job.error.is_some()) + usize::from(job.latest.is_some());
+    let told = 2 * usize::from(job.errors.is_some()) + usize::from(job.latest.is_some());
     out.map(17 + lease + death + told + beside);
     text("id", job.id, out);
     text("state", job.state.word().as_bytes(), out);
@@ -218,16 +219,28 @@ fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
     if let Some((reason, _)) = job.death {
         text("reason", reason.word().as_bytes(), out);
     }
-    if let Some(error) = job.error {
-        text("error", error, out);
+    if let Some(errors) = job.errors {
+        text("error", errors.newest().text, out);
     }
     if let Some((_, died)) = job.death {
         number("died", died.0, out);
+    }
+    if let Some(errors) = job.errors {
+        out.bulk(b"errors");
+        out.array(errors.all().count());
+        errors.all().for_each(|error| write_last_error(&error, out));
     }
     if let Some(group) = job.group {
         text("group", group, out);
     }
     write_meta(job.meta, out);
+}
+
+fn write_last_error(error: &LastError<'_>, out: &mut Encoder<'_>) {
+    out.map(3);
+    text("error", error.text, out);
+    maybe("at", error.given.map(|(at, _)| at.0), out);
+    maybe("attempt", error.given.map(|(_, attempt)| attempt.into()), out);
 }
 
 fn write_settings(values: &[(Setting, String, bool)], all: bool, out: &mut Encoder<'_>) {

@@ -90,8 +90,23 @@ fn summary(frame: &PageFrame, job: &Job<'_>) -> Markup {
             }
             ". " (attempts(job))
         }
-        @let error = job.bytes("error");
-        @if !error.is_empty() { p { "The last error: " code { bdi { (escape::text(error)) } } } }
+        (last_errors(frame, job))
+    }
+}
+
+/// The last one as it is, the ones before it shortened.
+fn last_errors(frame: &PageFrame, job: &Job<'_>) -> Markup {
+    let errors = job.got.field("errors").items();
+    html! {
+        @for (n, error) in errors.iter().enumerate() {
+            @let text = error.field("error").bytes().unwrap_or_default();
+            p class=[(n > 0).then_some("faint")] {
+                @if n == 0 { "The last error" } @else { "Before that" }
+                @if let Some(attempt) = error.field("attempt").number() { ", in attempt " (parts::grouped(attempt)) }
+                @if let Some(at) = error.field("at").number() { ", " (parts::moment(frame, at)) }
+                ": " code { bdi { (escape::text(text)) } }
+            }
+        }
     }
 }
 

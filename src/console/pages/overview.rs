@@ -25,8 +25,11 @@ pub const PAGE: Page = Page { path: "/", ask: ask_all, more, show, whole: false,
 const COUNT: usize = 20;
 /// Queues that are asked for what needs attention: of more the number is not known.
 const LISTED_MAX: usize = 100;
-/// Delayed jobs that are counted for the bars of the next hour; a queue with more has a timeline of its own.
-const FORECAST_JOBS_MAX: u64 = 200_000;
+/// Delayed jobs that are counted for the bars of the next hour before the page is shown: some 50 ms.
+const FORECAST_JOBS_FIRST: u64 = 200_000;
+/// ... and for its updates; a queue with more has a timeline of its own. Two million take 0.5 s, and are counted again after
+/// twenty times as long.
+const FORECAST_JOBS_MAX: u64 = 5_000_000;
 /// Queues that are counted for them.
 const FORECAST_QUEUES_MAX: usize = 20;
 
@@ -44,9 +47,9 @@ fn ask_all(params: &Params) -> Vec<Command> {
     asked
 }
 
-fn more(_: &Params, replies: &[Value]) -> Vec<Command> {
+fn more(params: &Params, replies: &[Value]) -> Vec<Command> {
     let hour = Window::of("hour");
-    let counted = counted(&queues::read(&replies[3]));
+    let counted = counted(params, &queues::read(&replies[3]));
     let of = |queue: &ListedQueue| {
         let with = (queue.schedules > 0).then(|| hour.ask(&queue.name, true));
         [Some(hour.ask(&queue.name, false)), with].into_iter().flatten()
@@ -55,8 +58,8 @@ fn more(_: &Params, replies: &[Value]) -> Vec<Command> {
 }
 
 /// The queues whose jobs are counted: those with most jobs, as long as counting is cheap.
-fn counted(delayed: &[ListedQueue]) -> Vec<ListedQueue> {
-    let mut left = FORECAST_JOBS_MAX;
+fn counted(params: &Params, delayed: &[ListedQueue]) -> Vec<ListedQueue> {
+    let mut left = if params.parts { FORECAST_JOBS_MAX } else { FORECAST_JOBS_FIRST };
     let mut counted = Vec::new();
     for queue in delayed.iter().filter(|queue| queue.delayed > 0 || queue.schedules > 0) {
         if queue.delayed <= left && counted.len() < FORECAST_QUEUES_MAX {
@@ -67,7 +70,7 @@ fn counted(delayed: &[ListedQueue]) -> Vec<ListedQueue> {
     counted
 }
 
-fn show(frame: &PageFrame, _: &Params, replies: &[Value]) -> Markup {
+fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let [ready, oldest, dead, delayed] = [0, 1, 2, 3].map(|at| queues::read(&replies[at]));
     let (found, rows) = (troubles(frame, &ready, &oldest, &dead), history::read(&replies[4]));
     let refused = replies[0].error();
@@ -80,7 +83,7 @@ fn show(frame: &PageFrame, _: &Params, replies: &[Value]) -> Markup {
             (parts::empty("There is no queue yet. Adding the first job creates one.", &queues::teaching(frame, b"emails")))
         }
         @else {
-            (parts::part("coming", coming(frame, &delayed, &replies[5..])))
+            (parts::part("coming", coming(frame, params, &delayed, &replies[5..])))
             (parts::card("Queues", html! { a href="/queues" { "all" } }, parts::part("queues-part",
                 queues::table(frame, "queues", "Queues with the most ready jobs", &ready, "", None))))
         }
@@ -129,8 +132,13 @@ fn missed(count: u64) -> String {
 }
 
 /// Jobs that fall due within the hour, in the counted queues.
-fn coming(frame: &PageFrame, delayed: &[ListedQueue], replies: &[Value]) -> Markup {
-    let counted = counted(delayed);
+fn coming(
+    frame: &PageFrame,
+    params: &Params,
+    delayed: &[ListedQueue],
+    replies: &[Value],
+) -> Markup {
+    let counted = counted(params, delayed);
     let hour = Window::of("hour");
     let (mut jobs, mut occurrences) = (vec![0; hour.count as usize], vec![0; hour.count as usize]);
     let mut replies = replies.iter().map(forecast::read);

@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub mod client;
+pub mod consoles;
 pub mod enter;
 pub mod guard;
 pub mod live;
@@ -14,12 +15,14 @@ pub mod tries;
 use crate::console::pages;
 use crate::console::site::cache::{Kept, good_for};
 use crate::console::site::client::{Connector, Ends};
+use crate::console::site::consoles::Consoles;
 use crate::console::site::live::SentPages;
 use crate::console::site::proxy::Proxies;
 use crate::console::site::session::{Session, Sessions};
 use crate::console::site::token::Token;
 use crate::console::site::tries::Tries;
 use crate::console::view::chrome::{PageFrame, ServerState};
+use crate::console::view::node::{NodeRole, OwnNode};
 use crate::console::view::response::{holding, problem};
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
@@ -54,6 +57,8 @@ pub struct ConsoleOptions {
     pub wait: Duration,
     /// A dashboard elsewhere; empty without one.
     pub grafana: String,
+    /// The consoles of the cluster's nodes.
+    pub nodes: Consoles,
     /// How a shell reaches the server.
     pub redis_cli: String,
     /// The port it listens on, which distinguishes its cookie from that of another console on the same machine.
@@ -215,6 +220,10 @@ impl SessionRequest {
     /// The chrome around a page.
     pub fn frame(&self, info: &Value) -> PageFrame {
         let options = &self.site.options;
+        let state = ServerState::read(info);
+        let node = state.as_ref().and_then(OwnNode::of);
+        let follower = node.filter(|node| node.role == NodeRole::Follower);
+        let leader = follower.map(|node| options.nodes.page(node.leader, &self.here));
         PageFrame {
             now_ms: now_ms(),
             here: self.here.clone(),
@@ -224,9 +233,10 @@ impl SessionRequest {
             readonly: options.readonly,
             redis_cli: options.redis_cli.clone(),
             grafana: options.grafana.clone(),
+            on_leader: leader.unwrap_or_default(),
             message: self.session.take_message(),
             may: self.session.may.clone(),
-            state: ServerState::read(info),
+            state,
             db: self.params.db(),
         }
     }

@@ -22,6 +22,8 @@ pub struct PageFrame {
     pub redis_cli: String,
     /// A dashboard elsewhere; empty without one.
     pub grafana: String,
+    /// This page on the leader's console; empty if that is not known, or this one.
+    pub on_leader: String,
     /// A message about the last action, shown once: done or refused.
     pub message: Option<ActionResult>,
     /// The commands the user may run.

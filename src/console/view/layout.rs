@@ -100,7 +100,7 @@ fn whole(frame: &PageFrame, title: &str, active: Tab, body: Markup, live: bool) 
             body class=[(active == Tab::Wall).then_some("wall")] {
                 a class="skip" href="#main" { "Skip to content" }
                 (header(frame, node.as_ref(), active, live))
-                (banner(node.as_ref()))
+                (banner(frame, node.as_ref()))
                 (message(frame))
                 main id="main" tabindex="-1" data-live[live] { h1 { (title) } (body) }
                 (footer(frame))
@@ -157,13 +157,16 @@ fn name_and_role(node: &OwnNode<'_>) -> Markup {
 }
 
 /// Where changes are made, if not here. It is there from the beginning, so that an open page can fill it.
-fn banner(node: Option<&OwnNode<'_>>) -> Markup {
+fn banner(frame: &PageFrame, node: Option<&OwnNode<'_>>) -> Markup {
     html! {
         div id="banner" role="status" data-part {
             @match node.map(|node| (node.role, node)) {
                 Some((NodeRole::Follower, node)) => p class="banner" {
                     "This node, " b { (node.name) } ", is a follower. It shows what the leader has sent it, and changes \
                      nothing: use the console of the leader, " b { (node.leader_words()) } "."
+                    @if !frame.on_leader.is_empty() {
+                        " " a href=(frame.on_leader) rel="noreferrer" { "This page there" }
+                    }
                 },
                 Some((NodeRole::Leaderless, node)) => p class="banner bad" {
                     "This node, " b { (node.name) } ", knows no leader: nothing can be changed here now, and what it \
@@ -400,6 +403,10 @@ mod tests {
         let follower = of(&FOLLOWER);
         assert!(follower.contains("<title>Queues · n2 follower · delayd</title>"), "{follower}");
         assert!(follower.contains("n2 · follower") && follower.contains("n1 (10.0.0.1:7711)"));
+        assert!(!follower.contains("This page there"));
+        let on_leader = "https://ops.example.com/queues?by=a&b".to_owned();
+        let linked = text(&PageFrame { state: Some(state(&FOLLOWER)), on_leader, ..frame() });
+        assert!(linked.contains(r#"href="https://ops.example.com/queues?by=a&amp;b""#), "{linked}");
         let leader = of(&[("raft_name", "<b>"), ("raft_leads", "1")]);
         assert!(leader.contains("&lt;b&gt; · leader") && !leader.contains("class=\"banner"));
         assert!(of(&[("raft_name", "n1")]).contains("knows no leader"));

@@ -24,11 +24,11 @@ pub struct OwnNode<'a> {
     pub address: String,
 }
 
-/// Another node, as the leader sees it.
+/// Another node, as this one sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerNode<'a> {
     pub name: &'a str,
-    /// `online`, `base`, `unreachable`.
+    /// `online`, `base`, `unreachable`, `unknown`.
     pub state: &'a str,
     /// `well`, `unknown`, or what is wrong.
     pub health: &'a str,
@@ -74,7 +74,7 @@ impl<'a> OwnNode<'a> {
     }
 }
 
-/// The other nodes; only the leader knows them.
+/// The other nodes. One that does not lead knows them by their own reports, at most some seconds old.
 pub fn peers(state: &ServerState) -> Vec<PeerNode<'_>> {
     let lines = (0..).map_while(|n| state.info.get(&format!("raft_peer{n}")));
     lines.map(|line| peer(line)).collect()
@@ -149,7 +149,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_leader_knows_the_others() {
+    fn a_node_knows_the_others() {
         let line = "name=n2,address=h:1,state=online,health=disk-slow,index=7,behind=12";
         let state = state(&[("raft_peer0", line), ("raft_peer1", "name=n3,state=unreachable")]);
         let all = peers(&state);

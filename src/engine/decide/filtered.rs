@@ -87,7 +87,7 @@ fn has_error(store: &Store, index: JobIndex, error: &[u8], steps: &mut u64) -> b
 /// The text of the last `NACK ... ERROR`; empty without one.
 fn error_of(store: &Store, index: JobIndex) -> &[u8] {
     let history = store.jobs().history(index);
-    history.and_then(|history| history.error.as_deref()).unwrap_or_default()
+    history.and_then(History::error).unwrap_or_default()
 }
 
 /// Whether a job has the text in id, body or error.

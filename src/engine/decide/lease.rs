@@ -1,6 +1,7 @@
 //! Consumers' commands about their leases.
 
 use crate::engine::model::fact::{Destination, Fact};
+use crate::engine::model::last_errors::ERROR_GROWTH_BYTES;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Nack, QueueName};
 use crate::engine::model::turn::Outcome;
@@ -54,8 +55,8 @@ impl Step<'_, '_> {
         let id = nack.id;
         // If disk or memory is full, the job still goes back, and nothing larger is kept of it.
         let error = nack.error.filter(|text| {
-            self.live.room.lets_grow(self.store, text.len() as u64 + ERROR_KIND_ROOM)
-                && self.has_memory_for_text(index, text)
+            let growth = text.len() as u64 + ERROR_GROWTH_BYTES + ERROR_KIND_ROOM;
+            self.live.room.lets_grow(self.store, growth) && self.has_memory_for_text(index, text)
         });
         let settles =
             self.live.in_transaction && !self.live.room.is_paused() && self.is_swept(queue);

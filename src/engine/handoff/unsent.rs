@@ -83,7 +83,7 @@ impl Step<'_, '_> {
                     history;
                 [attempt, deliveries, nacks, timeouts, lost, unanswered]
             }),
-            error: history.and_then(|history| history.error.as_deref()),
+            error: history.and_then(History::error),
         };
         let back = self.commit(&Fact::Unpopped { queue, image }, at).index;
         self.live.room.note_growth();

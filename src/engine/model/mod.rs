@@ -9,6 +9,7 @@ pub mod event;
 pub mod fact;
 pub mod group;
 pub mod holder;
+pub mod last_errors;
 pub mod lateness;
 pub mod leading;
 pub mod meta;

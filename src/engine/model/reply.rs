@@ -7,6 +7,7 @@ use crate::engine::model::across::{FoundJob, QueueRow};
 use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::group::{GroupRow, GroupView};
 use crate::engine::model::holder::LeaseView;
+use crate::engine::model::last_errors::LastErrors;
 use crate::engine::model::meta::Meta;
 use crate::engine::model::minutes::Span;
 use crate::engine::model::queue_settings::Setting;
@@ -114,8 +115,8 @@ pub struct JobView<'a> {
     pub lease: Option<(Token, Millis, bool)>,
     /// Dead: why and since when.
     pub death: Option<(Reason, Millis)>,
-    /// The text of the last `NACK … ERROR`.
-    pub error: Option<&'a [u8]>,
+    /// The texts of the last `NACK … ERROR`.
+    pub errors: Option<&'a LastErrors>,
     /// The due time of the job that follows.
     pub latest: Option<Millis>,
     pub group: Option<&'a [u8]>,

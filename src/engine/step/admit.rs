@@ -1,12 +1,13 @@
 //! Whether a queue takes new jobs, and whether there is memory for them. Consulted only when deciding.
 
+use crate::engine::model::last_errors::LastErrors;
 use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::engine::store::errors::ERROR_KIND_ROOM;
 use crate::engine::store::jobs::bodies::stored_bytes;
 use crate::engine::store::jobs::{JOB_BYTES, JobIndex};
-use crate::engine::store::memory::text_bytes;
+use crate::engine::store::memory::errors_bytes;
 use crate::engine::store::queue::QUEUE_BYTES;
 use crate::error::{Error, Shown};
 use crate::ids::QueueNo;
@@ -76,10 +77,11 @@ impl Step<'_, '_> {
         self.live.check_memory_for(self.store, bytes + new, sizes.len() as u64, fits)
     }
 
-    /// Whether there is memory for this text instead of the one that is kept with the job, if any.
+    /// Whether there is memory for this text in addition to what is kept with the job.
     pub fn has_memory_for_text(&self, index: JobIndex, text: &[u8]) -> bool {
-        let kept = self.store.jobs().history(index).and_then(|history| history.error.as_deref());
-        let more = text_bytes(Some(text)).saturating_sub(text_bytes(kept));
+        let kept = self.store.jobs().history(index).and_then(|history| history.errors.as_ref());
+        let after = errors_bytes(Some(LastErrors::bytes_with(kept, text)));
+        let more = after.saturating_sub(errors_bytes(kept.map(LastErrors::bytes)));
         more == 0 || self.live.check_room_for(self.store, more as u64 + ERROR_KIND_ROOM).is_ok()
     }
 }

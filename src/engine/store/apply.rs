@@ -3,6 +3,7 @@
 //! our own mistake and stops the process.
 
 use crate::engine::model::fact::{Destination, Fact, FactId, Image};
+use crate::engine::model::last_errors::{LastError, LastErrors};
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
 use crate::engine::model::policy::Policy;
@@ -17,6 +18,7 @@ use crate::engine::store::ready::side_of;
 use crate::engine::store::snapshot::record;
 use crate::engine::store::{Located, Store};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo, Token};
+use crate::limits::LEVEL_LAST_ERRORS;
 use crate::time::{Micros, Millis};
 use crate::wheel::Peek;
 
@@ -129,7 +131,7 @@ impl Store {
                 self.count_totals(queue, |totals| totals.acked += 1);
             }
             Fact::Nacked { queue, counted, priority, error, to, .. } => {
-                self.nack(queue, found(at), counted, priority, error);
+                self.nack(queue, found(at), counted, priority, error, at_ms);
                 self.send_to(queue, found(at), to, at_ms, at_ms);
                 // A worker that gives jobs back because it stops has not failed.
                 let dies = matches!(to, Destination::Dead { .. });
@@ -427,7 +429,7 @@ impl Store {
         history.deliveries -= 1;
         history.rested >>= 1;
         history.bound = false;
-        let (due, fresh) = (history.due, history.deliveries == 0 && history.error.is_none());
+        let (due, fresh) = (history.due, history.deliveries == 0 && history.errors.is_none());
         let fresh = fresh && history.successor.is_none();
         if fresh {
             self.jobs.forget_history(index);
@@ -456,7 +458,9 @@ impl Store {
             let due = image.due;
             (history.due, history.attempt, history.deliveries) = (due, attempt, deliveries);
             (history.nacks, history.timeouts, history.lost) = (nacks, timeouts, lost);
-            (history.unanswered, history.error) = (unanswered, image.error.map(Box::from));
+            let error = image.error.map(|text| LastError { text, given: None });
+            history.unanswered = unanswered;
+            history.errors = error.map(|error| LastErrors::with(None, error));
         } else {
             self.timers.set_due(index, image.due);
         }
@@ -474,18 +478,24 @@ impl Store {
         counted: bool,
         priority: u8,
         error: Option<&[u8]>,
+        at: Millis,
     ) {
+        // Nodes that keep the newest alone could not read the others in a base.
+        let keeps = self.leading.term == 0 || self.leading.level >= LEVEL_LAST_ERRORS;
         self.detach(queue, index);
         let before = Footprint::of(self.jobs.get(index), self.jobs.history(index));
         self.jobs.get_mut(index).priority = priority;
         let (history, _) = self.jobs.history_mut(index);
+        let attempt = history.attempt;
         history.nacks += 1;
         history.attempt -= u32::from(!counted);
         history.token = 0;
         history.unanswered = 0;
         history.bound = false;
-        if let Some(error) = error {
-            history.error = Some(error.into());
+        if let Some(text) = error {
+            let given = keeps.then_some((at, attempt));
+            let before = history.errors.as_ref().filter(|_| keeps);
+            history.errors = Some(LastErrors::with(before, LastError { text, given }));
         }
         let after = Footprint::of(self.jobs.get(index), self.jobs.history(index));
         self.uncount_bytes(queue, before);

@@ -74,7 +74,7 @@ impl Store {
             let counts = [history.attempt, history.deliveries, history.nacks, history.timeouts];
             let more =
                 (history.lost, history.unanswered, history.bound, history.death(), history.armed);
-            (history.token, history.due, counts, more, &history.error)
+            (history.token, history.due, counts, more, &history.errors)
         });
         // The order of a window is volatile: it is only compared with that of a purge.
         let order = if job.stage == JobStage::Window { 0 } else { job.order };

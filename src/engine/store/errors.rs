@@ -227,7 +227,7 @@ fn kind_of_death(reason: Reason, history: &History) -> ErrorKindText {
 }
 
 fn kind_of_text(history: &History) -> ErrorKindText {
-    history.error.as_deref().map_or_else(|| ErrorKindText::from_slice(NO_TEXT), kind_of)
+    history.error().map_or_else(|| ErrorKindText::from_slice(NO_TEXT), kind_of)
 }
 
 impl Queue {

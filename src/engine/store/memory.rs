@@ -1,5 +1,6 @@
 //! Sizes of jobs: memory, and space in a base file.
 
+use crate::engine::model::last_errors::LastErrors;
 use crate::engine::model::request::JobState;
 use crate::engine::store::jobs::bodies::stored_bytes;
 use crate::engine::store::jobs::{HISTORY_BYTES, History, JOB_BYTES, Job, JobStage, Successor};
@@ -58,7 +59,7 @@ impl Footprints {
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
     let history = history.map_or(0, |history| {
         let successor = history.successor.as_deref().map_or(0, Successor::bytes);
-        HISTORY_BYTES + text_bytes(history.error.as_deref()) + successor
+        HISTORY_BYTES + errors_bytes(history.errors.as_ref().map(LastErrors::bytes)) + successor
     });
     (stored_bytes(job.data_bytes()) + JOB_BYTES + history) as u64
 }
@@ -69,7 +70,7 @@ pub fn allocated_bytes(bytes: usize) -> usize {
     bytes.next_multiple_of(step)
 }
 
-/// Bytes counted for the text of a failed delivery: an allocation of its own.
-pub fn text_bytes(text: Option<&[u8]>) -> usize {
-    text.map_or(0, |text| text.len() + 16)
+/// Bytes counted for the texts of failed deliveries, which have this many: an allocation of its own.
+pub fn errors_bytes(bytes: Option<usize>) -> usize {
+    bytes.map_or(0, |bytes| bytes + 16)
 }

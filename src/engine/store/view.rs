@@ -138,7 +138,7 @@ impl Store {
             unique_ms: policy.unique_ms,
             lease,
             death: history.and_then(History::death),
-            error: history.and_then(|history| history.error.as_deref()),
+            errors: history.and_then(|history| history.errors.as_ref()),
             latest: history.and_then(|history| Some(history.successor.as_ref()?.due)),
             group: content.group_name(),
             meta: content.meta,

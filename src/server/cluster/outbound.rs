@@ -5,7 +5,8 @@ use crate::cluster::members::claims::NodeId;
 use crate::cluster::members::names::{Address, Name};
 use crate::cluster::peer::frame::{FrameKind, Lane};
 use crate::cluster::peer::hello::{
-    Called, Handshake, PROTOCOL_CLOCKS, PROTOCOL_HEALTH, PROTOCOL_PROOF, PROTOCOL_VERIFY, Refusal,
+    Called, Handshake, PROTOCOL_CLOCKS, PROTOCOL_HEALTH, PROTOCOL_LAST, PROTOCOL_PROOF,
+    PROTOCOL_VERIFY, Refusal,
 };
 use crate::cluster::peer::verify::{Missed, VerifyNote};
 use crate::cluster::raft::codec::{Entries, Outgoing};
@@ -241,6 +242,7 @@ impl Outbound {
                 && let Some(mut note) = note(open.node)
             {
                 note.health = note.health.filter(|_| open.protocol >= PROTOCOL_HEALTH);
+                note.last = note.last.filter(|_| open.protocol >= PROTOCOL_LAST);
                 open.connection.push(FrameKind::Clock, &note.encode(), &[]);
             }
         }

@@ -5,6 +5,7 @@ use crate::config::options::Name;
 use crate::console::http::listen::Serving;
 use crate::console::http::serve;
 use crate::console::site::client::{Connector, Ends};
+use crate::console::site::consoles::Consoles;
 use crate::console::site::proxy::Proxies;
 use crate::console::site::token::Token;
 use crate::console::site::{ConsoleOptions, Site};
@@ -60,6 +61,14 @@ pub fn proxies(config: &Config) -> Result<Proxies, String> {
     Proxies::read(config.text(Name::ConsoleTrustedProxies))
 }
 
+/// The consoles of the cluster's nodes.
+///
+/// # Errors
+/// The error names a word that is no name and address.
+pub fn consoles(config: &Config) -> Result<Consoles, String> {
+    Consoles::read(config.text(Name::ConsoleNodes), config.partition, config.partitions())
+}
+
 /// Where it is, for the log and for a browser.
 pub fn url(address: &SocketAddr, tls: bool) -> String {
     format!("{}://{address}/", if tls { "https" } else { "http" })
@@ -70,8 +79,9 @@ fn options(config: &Config, tls: bool) -> ConsoleOptions {
     ConsoleOptions {
         hosts: words(Name::ConsoleHosts),
         tls,
-        // They have been read when the server was bound.
+        // Both have been read when the server was bound.
         proxies: proxies(config).unwrap_or_default(),
+        nodes: consoles(config).unwrap_or_default(),
         insecure: config.flag(Name::ConsoleInsecure),
         readonly: config.flag(Name::ConsoleReadonly),
         cors: words(Name::ConsoleCors),

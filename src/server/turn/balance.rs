@@ -103,6 +103,7 @@ mod tests {
             is_voter: true,
             has_left: false,
             matched: Some(10),
+            told: None,
             needs_base: false,
             is_heard: Some(true),
             is_connected: true,

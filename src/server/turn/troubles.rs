@@ -221,6 +221,7 @@ mod tests {
             is_voter: true,
             has_left: false,
             matched: None,
+            told: None,
             needs_base: false,
             is_heard: None,
             is_connected: connected[id as usize - 1],

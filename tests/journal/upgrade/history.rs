@@ -175,6 +175,39 @@ pub fn with_errors(desk: &mut Desk) {
     desk.log().sync().unwrap();
 }
 
+/// Jobs with several errors, one of them dead, and with one more behind the base.
+pub fn with_last_errors(desk: &mut Desk) {
+    desk.now = BEGIN;
+    let queue = mail();
+    for id in [&b"often"[..], b"once", b"dead"] {
+        desk.add(add(queue, id, 0));
+    }
+    let long = [b'x'; 300];
+    for (number, error) in [&b"first"[..], BYTES, &long, b"fourth"].into_iter().enumerate() {
+        for id in [&b"often"[..], b"once", b"dead"] {
+            if id != b"once" || number == 1 {
+                fail(desk, id, error, id == b"dead" && number == 3);
+            }
+        }
+    }
+    desk.roll();
+    desk.base();
+    fail(desk, b"often", b"fifth", false);
+    desk.log().note_state().unwrap();
+    desk.log().sync().unwrap();
+}
+
+/// The job is taken, and goes back at once or dies.
+fn fail(desk: &mut Desk, id: &'static [u8], error: &[u8], bury: bool) {
+    let (queue, queues) = (mail(), &[&b"mail"[..]][..]);
+    desk.pass(10);
+    desk.ask(1, &Request::Reschedule { queue, id, when: When::In(0), only: Only::Any });
+    desk.served(1, &Request::Reserve(Reserve { count: 3, ..reserve(0, queues) }));
+    let (when, uncounted, priority, error) = (Some(When::In(60_000)), false, None, Some(error));
+    let token = desk.token(id);
+    desk.ask(1, &Request::Nack(Nack { queue, id, token, when, bury, uncounted, priority, error }));
+}
+
 /// Jobs that follow leased ones, and one that counts from the job that it replaced.
 pub fn with_latest(desk: &mut Desk) {
     desk.now = BEGIN;

@@ -139,6 +139,8 @@ class Delayd:
             shown["body"] = found["body"]
         if "meta" in found:
             shown["meta"] = meta_of(found["meta"])
+        if "errors" in found:
+            shown["errors"] = [{name: _text(value) for name, value in pairs(error).items()} for error in found["errors"]]
         return shown
 
     def stats(self, queue: str, *, group: Union[str, bytes, None] = None) -> Optional[dict[str, Any]]:

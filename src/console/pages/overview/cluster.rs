@@ -129,7 +129,7 @@ fn of_this_node(node: &OwnNode<'_>, state: &ServerState, found: &mut Vec<Trouble
     }
 }
 
-/// What the leader knows of the others.
+/// What is known of the others: by the leader at once, by any other node within some seconds.
 fn others(state: &ServerState, found: &mut Vec<Trouble>) {
     for peer in peers(state).iter().filter(|peer| peer.state != "unreachable") {
         let name = peer.name;

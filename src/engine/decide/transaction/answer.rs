@@ -18,9 +18,9 @@ use crate::error::Error;
 use crate::glob;
 use crate::ids::Db;
 use crate::limits::{
-    COUNT_MAX, CRON_BYTES_MAX, ERROR_KIND_BYTES_MAX, ERROR_KINDS_MAX, ERROR_SAMPLE_BYTES_MAX,
-    ERROR_TEXT_BYTES_MAX, HOLDER_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, OPEN_MAX,
-    REPLY_BYTES_MAX, SCHEDULES_LISTED_MAX,
+    COUNT_MAX, CRON_BYTES_MAX, EARLIER_ERROR_BYTES_MAX, ERROR_KIND_BYTES_MAX, ERROR_KINDS_MAX,
+    ERROR_SAMPLE_BYTES_MAX, ERROR_TEXT_BYTES_MAX, HOLDER_TEXT_BYTES_MAX, LADDER_STEPS_MAX,
+    LAST_ERRORS_MAX, NAME_BYTES_MAX, OPEN_MAX, REPLY_BYTES_MAX, SCHEDULES_LISTED_MAX,
 };
 
 /// A number with its type, sign and line end.
@@ -35,6 +35,9 @@ const STEP_BYTES: u64 = NUMBER_BYTES;
 const SHEET_BYTES: u64 = 2048 + STEP_BYTES * LADDER_STEPS_MAX as u64;
 /// A kind of error, with its sample.
 const ERROR_REPLY_BYTES: u64 = (ERROR_KIND_BYTES_MAX + ERROR_SAMPLE_BYTES_MAX) as u64 + 192;
+/// The last errors of a job, with the newest alone, too; three names and numbers of each.
+const LAST_ERRORS_REPLY_BYTES: u64 =
+    (2 * ERROR_TEXT_BYTES_MAX + LAST_ERRORS_MAX * (EARLIER_ERROR_BYTES_MAX + 128)) as u64;
 /// A rule as LIST shows it.
 const RULE_REPLY_BYTES: u64 = CRON_BYTES_MAX as u64 + 64;
 /// A row of QUEUES: a name, and names and numbers of the fields.
@@ -260,13 +263,13 @@ impl<'e, 'r> Plan<'e, 'r> {
         let came = account.came > 0;
         let of = |queue: &&Queue| {
             let index = store.locate(queue.number, id).index?;
-            let error = store.jobs().history(index).and_then(|history| history.error.as_ref());
+            let errors = store.jobs().history(index).and_then(|history| history.errors.as_ref());
             let backoff = backoff_bytes(&store.policy(index).backoff);
-            Some(backoff + error.map_or(0, |error| error.len() as u64))
+            Some(backoff + errors.map_or(0, |_| LAST_ERRORS_REPLY_BYTES))
         };
         let more = account.queues.iter().filter_map(of).max().unwrap_or(0);
-        // New jobs may have any backoff and any error.
-        let any = STEP_BYTES * LADDER_STEPS_MAX as u64 + ERROR_TEXT_BYTES_MAX as u64;
+        // New jobs may have any backoff and any errors.
+        let any = STEP_BYTES * LADDER_STEPS_MAX as u64 + LAST_ERRORS_REPLY_BYTES;
         let more = if came { any } else { more };
         let view = VIEW_BYTES + META_FRAMING_BYTES as u64;
         self.answer(1, if bytes == 0 { 0 } else { bytes + more + view });

@@ -11,6 +11,7 @@ mod order;
 pub(in crate::engine) mod policies;
 pub(in crate::engine) mod slots;
 
+use crate::engine::model::last_errors::LastErrors;
 use crate::engine::model::meta::{Meta, OwnMeta};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::JobState;
@@ -237,8 +238,8 @@ pub struct History {
     /// Dead: why, and since when. Apart, so that both take 9 bytes and not 16.
     reason: Option<Reason>,
     died: Millis,
-    /// The text of the last `NACK … ERROR`.
-    pub error: Option<Box<[u8]>>,
+    /// The texts of the last `NACK … ERROR`.
+    pub errors: Option<LastErrors>,
     /// Leased: what follows.
     pub successor: Option<Box<Successor>>,
 }
@@ -292,6 +293,11 @@ impl History {
     /// Whether it was handed out with a lease since it was added or redriven.
     pub fn has_begun(&self) -> bool {
         self.deliveries > 0 && self.rested & 1 == 0
+    }
+
+    /// The text of the last `NACK … ERROR`.
+    pub fn error(&self) -> Option<&[u8]> {
+        self.errors.as_ref().map(|errors| errors.newest().text)
     }
 
     /// When the newest delivery was decided, if that is known.

@@ -7,6 +7,7 @@
 use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::fact::{ByteCount, FactReader, Malformed, Sink, Writer};
 use crate::engine::model::group::GroupSettings;
+use crate::engine::model::last_errors::{LastError, LastErrors};
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
@@ -46,6 +47,8 @@ const GROUP: u8 = 14;
 const GROUP_PACED: u8 = 15;
 const ERROR: u8 = 17;
 const MINUTES: u8 = 18;
+// Before these, and all else about a job: when its error was given, and the earlier ones.
+const WITH_ERRORS: u8 = 19;
 
 // The stage of a job is in the low bits of its flags.
 const STAGES: u8 = 7;
@@ -251,6 +254,11 @@ pub fn write_job(
     content: Content<'_>,
 ) {
     let Content { id, meta, body, .. } = content;
+    if let Some(errors) = history.and_then(|history| history.errors.as_ref())
+        && let Some((at, attempt)) = errors.newest().given
+    {
+        Writer(&mut *out).u8(WITH_ERRORS).u64(at.0).u32(attempt).bytes(errors.earlier());
+    }
     if let Some(successor) = history.and_then(|history| history.successor.as_deref()) {
         write_successor(out, successor);
     }
@@ -268,7 +276,7 @@ pub fn write_job(
     let mut flags = job.stage as u8;
     if let Some(history) = history {
         flags |= HAS_HISTORY | (u8::from(history.bound) * BOUND);
-        flags |= u8::from(history.error.is_some()) * HAS_ERROR;
+        flags |= u8::from(history.errors.is_some()) * HAS_ERROR;
         flags |= history.rested << RESTED;
     }
     w.head(JOB, queue).u8(flags).u8(job.priority).u32(policy.0);
@@ -311,7 +319,7 @@ fn write_history(out: &mut impl Sink, history: &History) {
     w.u32(history.attempt).u32(history.deliveries).u32(history.nacks);
     w.u32(history.timeouts).u32(history.lost).u32(history.unanswered);
     let (reason, died) = history.death().map_or((ALIVE, 0), |(why, at)| (why as u8, at.0));
-    w.u8(reason).u64(died).bytes(history.error.as_deref().unwrap_or_default());
+    w.u8(reason).u64(died).bytes(history.error().unwrap_or_default());
 }
 
 /// One piece of the state.
@@ -422,6 +430,10 @@ pub struct JobImage<'a> {
 impl<'a> Image<'a> {
     pub fn read(r: &mut FactReader<'a>) -> Result<Image<'a>, Malformed> {
         let (mut tag, mut group, mut meta, mut successor) = (r.u8()?, None, None, None);
+        let mut errors = None;
+        if tag == WITH_ERRORS {
+            (errors, tag) = (Some((r.millis()?, r.u32()?, r.bytes()?)), r.u8()?);
+        }
         if tag == WITH_SUCCESSOR {
             (successor, tag) = (Some(Box::new(read_successor(r)?)), r.u8()?);
         }
@@ -433,16 +445,19 @@ impl<'a> Image<'a> {
         }
         let mut image = Image::read_tagged(tag, r)?;
         match &mut image {
-            _ if group.is_none() && meta.is_none() && successor.is_none() => {}
+            _ if group.is_none() && meta.is_none() && successor.is_none() && errors.is_none() => {}
             Image::Job(job) => {
                 (job.group, job.meta) = (group, meta.unwrap_or_default());
                 match &mut job.history {
-                    Some(history) => history.successor = successor,
-                    None if successor.is_none() => {}
+                    Some(history) => {
+                        history.successor = successor;
+                        restore_errors(history, errors).ok_or_else(|| r.malformed())?;
+                    }
+                    None if successor.is_none() && errors.is_none() => {}
                     None => return Err(r.malformed()),
                 }
             }
-            Image::Schedule { schedule, .. } if successor.is_none() => {
+            Image::Schedule { schedule, .. } if successor.is_none() && errors.is_none() => {
                 let definition = &mut schedule.definition;
                 group.into_iter().for_each(|name| definition.set_group(name));
                 meta.into_iter().for_each(|meta| definition.set_meta(meta));
@@ -497,6 +512,15 @@ impl<'a> Image<'a> {
             _ => return Err(r.malformed()),
         })
     }
+}
+
+/// Adds to the newest error when it was given, and the earlier ones; none if these are not such.
+fn restore_errors(history: &mut History, errors: Option<(Millis, u32, &[u8])>) -> Option<()> {
+    let Some((at, attempt, earlier)) = errors else { return Some(()) };
+    let given = Some((at, attempt)).filter(|_| at.0 > 0);
+    let text = history.error()?;
+    history.errors = Some(LastErrors::restored(LastError { text, given: Some(given?) }, earlier)?);
+    Some(())
 }
 
 fn read_successor(r: &mut FactReader<'_>) -> Result<Successor, Malformed> {
@@ -645,7 +669,8 @@ fn read_history(r: &mut FactReader<'_>, flags: u8) -> Result<History, Malformed>
     }
     history.bound = flags & BOUND != 0;
     history.rested = flags >> RESTED;
-    history.error = said.then(|| error.into());
+    let error = said.then_some(LastError { text: error, given: None });
+    history.errors = error.map(|error| LastErrors::with(None, error));
     Ok(history)
 }
 

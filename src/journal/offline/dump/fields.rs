@@ -5,6 +5,7 @@ use super::value::FieldValue;
 use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped, Inherited};
 use crate::engine::model::group::GroupSettings;
+use crate::engine::model::last_errors::LastError;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::meta::Meta;
 use crate::engine::model::minutes::{MINUTE_MS, Minute};
@@ -335,7 +336,12 @@ impl<'a> DumpFields<'a> {
                 fields.push(("reason", FieldValue::Text(reason.word().into())));
                 fields.push(("died", died.into()));
             }
-            fields.push(("error", history.error.clone().into()));
+            fields.push(("error", history.error().map(Box::<[u8]>::from).into()));
+            let errors = history.errors.iter().filter(|errors| errors.newest().given.is_some());
+            for errors in errors {
+                let all = errors.all().map(|error| error_fields(&error)).collect();
+                fields.push(("errors", FieldValue::List(all)));
+            }
             if let Some(successor) = &history.successor {
                 fields.push(("latest", successor_fields(successor)));
             }
@@ -343,6 +349,15 @@ impl<'a> DumpFields<'a> {
         });
         put!(self; order, history, body).beside(image.group, image.meta)
     }
+}
+
+/// One of the last errors of a job.
+fn error_fields<'a>(of: &LastError<'_>) -> FieldValue<'a> {
+    FieldValue::Fields(vec![
+        ("error", FieldValue::Owned(of.text.into())),
+        ("at", of.given.map(|(at, _)| at).into()),
+        ("attempt", of.given.map(|(_, attempt)| attempt).into()),
+    ])
 }
 
 /// What follows a leased job.
