@@ -330,6 +330,8 @@ impl Driver {
         self.check_claims(claims)?;
         self.note_elsewhere(claims);
         self.joining.met.insert(claims.name.clone(), claims.clone());
+        let is_member = self.node.members().contains(claims.node.0);
+        self.joining.is_unsure |= self.cluster.is_some() && !is_member;
         self.clocks.met(claims.node.0);
         self.clock_lacked = true;
         self.roles.met(claims.node.0, self.now);
@@ -383,7 +385,7 @@ impl Driver {
         let note = self.clocks.note_for(peer, now)?;
         let commit = if self.is_sure(now) == Some(true) { self.node.commit() } else { 0 };
         let health = Some(self.meter.health(self.now.max(now)));
-        // As a leader counts: of its own log all, of another's what is durable.
+        // A leader counts all of its own log, and what is durable of another's.
         let is_leader = self.roles.led.is_some();
         let last = Some(if is_leader { self.node.last() } else { self.node.durable() });
         let priority = self.campaign.priority;
@@ -431,9 +433,14 @@ impl Driver {
     }
 
     /// A called node has refused this one, with a reason. As long as this node is not a member, that is its status.
-    pub fn refused(&mut self, now: Micros, why: String) {
+    ///
+    /// The other one has a directory of index `left_by` without this node. If this node is a member as of an index before
+    /// that, it was removed in between: all nodes apply the same, and an id that was removed never comes back.
+    pub fn refused(&mut self, now: Micros, why: String, left_by: Option<u64>) {
         self.advance(now);
         self.joining.refused = Some((self.now, why));
+        let is_member = self.node.members().contains(self.identity.node);
+        self.joining.has_left |= is_member && left_by > Some(self.node.applied());
     }
 
     /// Where other partitions of this process have nodes: some of them may be members here, and know who leads. Of use as

@@ -34,7 +34,7 @@ pub const NAME_BYTES_MAX: usize = 512;
 pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
 /// How many texts of a job's NACKs are kept, the newest among them.
 pub const LAST_ERRORS_MAX: usize = 3;
-/// Of the others this many bytes.
+/// Bytes that are kept of each but the newest.
 pub const EARLIER_ERROR_BYTES_MAX: usize = 128;
 
 /// Kinds of errors that are counted for a queue, the longest text of one, and the longest id that is shown as its sample,

@@ -115,7 +115,7 @@ pub struct NodeView {
     pub has_left: bool,
     /// On the leader: the last index that it is known to have.
     pub matched: Option<u64>,
-    /// On other nodes: the last index of its log by its own report, which may be 3 E old.
+    /// The last index of its log by its own report, which may be 3 E old.
     pub told: Option<u64>,
     /// It lacks what only a base has.
     pub needs_base: bool,
@@ -231,13 +231,15 @@ impl NodeView {
             peer: node.peer.clone(),
             sentinel: node.sentinel.clone(),
             is_voter: [voters, outgoing].iter().any(|list| list.contains(id)),
-            has_left: !voters.is_empty() && !status.members.contains(*id),
-            matched: peer.filter(|_| is_elected).map(|peer| peer.matched),
+            has_left: !voters.is_empty() && !status.members.contains(*id)
+                || *id == status.node && status.has_left,
+            // A leader that was just elected has not heard of all yet.
+            matched: peer.filter(|_| is_elected).map(|peer| peer.matched).filter(|at| *at > 0),
+            told: peer.and_then(|peer| peer.last),
             needs_base: peer.is_some_and(|peer| peer.needs_base),
-            told: peer.filter(|_| !is_elected).and_then(|peer| peer.last),
             is_heard: match is_known {
                 true => peer.map(|peer| peer.is_heard),
-                false => peer.and_then(|peer| peer.last).map(|_| true),
+                false => peer.and_then(|peer| peer.is_reporting),
             },
             is_connected: *id == status.node || peer.is_some_and(|peer| peer.is_connected),
             health: match *id == status.node {

@@ -136,7 +136,8 @@ Reads a journal as a start would and shows its content. Changes nothing, and
 may run while a server does. Needs about as much memory as the server.
 
 DIR is the data directory (option dir) or the journal's folder in it. Of a
-server with several partitions all are checked.
+server with several partitions all are checked, and the highest exit code of
+them counts; name one of them, such as DIR/02, to change it.
 
   --repair        if the log is damaged: saves everything from the damage on to
                   cut-<unix time>/ in the journal's folder, then cuts the log

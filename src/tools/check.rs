@@ -23,7 +23,11 @@ const READS_MAX: u32 = 5;
 pub fn run(asked: &Check) -> Exit {
     match folders::count_in(&asked.dir) {
         Ok(Some(count)) if asked.change.is_none() => run_all(asked, count),
-        _ => run_one(asked, &asked.dir),
+        Ok(_) => run_one(asked, &asked.dir),
+        Err(error) => {
+            eprintln!("delayd: {error}");
+            Exit::Unreadable
+        }
     }
 }
 

@@ -199,6 +199,55 @@ fn who_was_removed_does_not_come_back_but_by_an_invitation() {
     goes_on(&mut site);
 }
 
+/// It has missed its removal, and no node sends it anything any more. One that was away and is a member is told nothing.
+#[test]
+fn who_was_removed_while_away_is_told() {
+    for seed in seeds_or(20) {
+        let mut site = site(seed, 3, 3);
+        let leader = site.leader().expect("it has formed");
+        let [gone, away] = [(leader + 1) % 3, (leader + 2) % 3];
+        site.kill(gone);
+        site.run_until(site.now + 5 * E);
+        ask(&mut site, remove(gone)).unwrap();
+        site.wait_for("it is gone", 10 * E, |site| are_members(site, &[leader, away]));
+        site.kill(away);
+        site.run_until(site.now + 5 * E);
+        site.start(away);
+        goes_on(&mut site);
+        site.start(gone);
+        let has_left = |site: &Site, at| status(site, at).is_some_and(|status| status.has_left);
+        site.wait_for("it knows", 10 * E, |site| has_left(site, gone));
+        site.run_until(site.now + 10 * E);
+        assert!(!has_left(&site, leader) && !has_left(&site, away), "seed {seed}");
+        goes_on(&mut site);
+    }
+}
+
+/// Nobody leads when it comes back, so that those that are there cannot know whether it is a member.
+#[test]
+fn who_was_removed_is_told_once_somebody_leads() {
+    for seed in seeds_or(20) {
+        let mut site = site(seed, 3, 3);
+        let leader = site.leader().expect("it has formed");
+        let gone = (leader + 1) % 3;
+        site.kill(gone);
+        site.run_until(site.now + 5 * E);
+        ask(&mut site, remove(gone)).unwrap();
+        site.wait_for("it is gone", 10 * E, |site| are_members(site, &[leader, (leader + 2) % 3]));
+        site.kill(leader);
+        site.run_until(site.now + 5 * E);
+        site.start(gone);
+        site.run_until(site.now + 10 * E);
+        let has_left = |site: &Site, at| status(site, at).is_some_and(|status| status.has_left);
+        assert!(!has_left(&site, gone), "seed {seed}: nobody can know");
+        site.start(leader);
+        site.wait_for("it knows", 20 * E, |site| has_left(site, gone));
+        site.run_until(site.now + 10 * E);
+        assert!(!has_left(&site, leader) && !has_left(&site, (leader + 2) % 3), "seed {seed}");
+        goes_on(&mut site);
+    }
+}
+
 /// Five hosts, of which the listed three go one after the other: who was removed still knows where the cluster is, and
 /// comes back when it is asked for.
 #[test]

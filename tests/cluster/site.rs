@@ -396,6 +396,14 @@ impl Site {
 
     /// Connects to whom it is not connected.
     fn dial(&mut self, at: usize) {
+        for (node, conflict) in self.hosts[at].driver().unwanted() {
+            let from = self.hosts.iter().position(|host| host.id == node).expect("it was met");
+            self.disconnect(from, at);
+            let clock = self.hosts[from].clock(self.now);
+            if let Some(driver) = &mut self.hosts[from].driver {
+                driver.refused(clock, conflict.to_string(), conflict.left_by());
+            }
+        }
         for Dial { node, name, addresses } in self.hosts[at].driver().peers_to_dial() {
             let called = Called { name, node: node.map(NodeId) };
             let there = |host: &Host| addresses.contains(&host.own.peer);
@@ -420,8 +428,8 @@ impl Site {
     }
 
     /// A whole handshake, in no time.
-    fn shake(&mut self, at: usize, to: usize, called: Called) -> Result<(), String> {
-        let (own, its) = (self.hosts[at].driver().claims(), self.hosts[to].driver().claims());
+    fn shake(&mut self, from: usize, to: usize, called: Called) -> Result<(), String> {
+        let (own, its) = (self.hosts[from].driver().claims(), self.hosts[to].driver().claims());
         let (mut hello, mut answer, mut proof) = (Vec::new(), Vec::new(), Vec::new());
         let [mut caller_in, mut door_in] = [Inbox::new(), Inbox::new()];
         let mut caller =
@@ -437,11 +445,16 @@ impl Site {
         let caller_is = door.advance(&mut door_in, &mut welcome).map_err(text)?;
         caller_in.receive(&welcome);
         let door_is = caller.advance(&mut caller_in, &mut Vec::new()).map_err(text)?;
-        for (at, peer) in [(at, door_is), (to, caller_is)] {
+        for (at, peer) in [(from, door_is), (to, caller_is)] {
             let clock = self.hosts[at].clock(self.now);
             let claims = peer.expect("the handshake is over").claims;
-            let met = self.hosts[at].driver().met(clock, &claims);
-            met.map_err(|conflict| conflict.to_string())?;
+            let Err(conflict) = self.hosts[at].driver().met(clock, &claims) else { continue };
+            let (why, left_by) = (conflict.to_string(), conflict.left_by());
+            if at == to && left_by.is_some() {
+                let clock = self.hosts[from].clock(self.now);
+                self.hosts[from].driver().refused(clock, why.clone(), left_by);
+            }
+            return Err(why);
         }
         Ok(())
     }

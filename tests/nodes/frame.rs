@@ -130,7 +130,7 @@ fn lengths_beyond_the_limits_are_refused_as_soon_as_they_are_announced() {
     let long = PEER_PIECE_BYTES + 1;
     assert_eq!(announce(Lane::Data, message, 0, 0, long as u32), wrong(long, PEER_PIECE_BYTES));
     assert_eq!(announce(Lane::Control, message, 0, 0, 1), wrong(1, 0));
-    assert_eq!(announce(Lane::Data, 10, 0, 0, 0), Err(FrameError::Kind(10)));
+    assert_eq!(announce(Lane::Data, 11, 0, 0, 0), Err(FrameError::Kind(11)));
     assert_eq!(announce(Lane::Data, message, 2, 0, 0), Err(FrameError::Reserved));
     let place = |kind| Err(FrameError::Place(kind));
     assert_eq!(announce(Lane::Data, FrameKind::Piece as u8, 0, 0, 5), place(FrameKind::Piece));

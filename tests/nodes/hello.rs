@@ -163,6 +163,35 @@ fn frames_are_sealed_after_the_handshake() {
     }
 }
 
+/// That it was removed a node believes a door that has proved itself, and whose frames nobody can have put there.
+#[test]
+fn only_the_node_that_was_called_can_say_that_the_caller_was_removed() {
+    let left = |sealer: &mut Option<_>| {
+        encode_sealed(FrameKind::Left, &9_u64.to_le_bytes(), &[], sealer).concat()
+    };
+    for (words, sealed) in [(0, false), (1, false), (2, false), (2, true)] {
+        let [mut caller, mut door] = Meeting::new().sides();
+        for _ in 0..words {
+            let out = std::mem::take(&mut caller.out);
+            door.read(&out, usize::MAX);
+            let out = std::mem::take(&mut door.out);
+            caller.read(&out, usize::MAX);
+        }
+        assert_eq!(caller.end.is_some(), words == 2);
+        let mut sealer = door.handshake.sealer().filter(|_| sealed);
+        let preface = if words == 0 { &PREFACE[..] } else { &[] };
+        // Where a seal would be.
+        let behind = if sealed { &[][..] } else { &[0; 16] };
+        caller.inbox.receive(&[preface, &left(&mut sealer), behind].concat());
+        let heard = caller.handshake.advance(&mut caller.inbox, &mut caller.out).unwrap_err();
+        match (words, sealed) {
+            (2, true) => assert_eq!(heard, Refusal::Left { index: 9 }),
+            (2, false) => assert_eq!(heard, Refusal::Frame(FrameError::Seal)),
+            _ => assert_eq!(heard, Refusal::Order(FrameKind::Left)),
+        }
+    }
+}
+
 /// What follows the last word of the handshake at once is the first message.
 #[test]
 fn the_first_message_may_come_with_the_last_word_of_the_handshake() {

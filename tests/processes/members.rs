@@ -169,3 +169,27 @@ fn schedules_are_set_while_a_node_is_away() {
     });
     assert!(text.contains("at most 9 nodes"), "{text}");
 }
+
+#[test]
+fn a_node_that_was_removed_while_it_was_down_says_so() {
+    let mut nodes = Nodes::new("removed", 3);
+    (0..3).for_each(|node| nodes.begin(node, &[0, 1, 2]));
+    nodes.wait_for_voters(&[0, 1, 2]);
+    let gone = (nodes.leader() + 1) % 3;
+    nodes.kill(gone);
+    let remove = format!("DELAY.CLUSTER REMOVE n{}", gone + 1);
+    wait_until("it is asked for", || (nodes.ask(&remove).text() == "OK").then_some(()));
+    let left: Vec<usize> = (0..3).filter(|node| *node != gone).collect();
+    nodes.wait_for_voters(&left);
+    nodes.begin(gone, &[0, 1, 2]);
+    wait_until("its log says so", || {
+        let log = nodes.programs[gone].as_ref().unwrap().log();
+        log.contains("was removed from its cluster: stop it, and empty its folder").then_some(())
+    });
+    let rows = nodes.wire(gone).unwrap().ask("DELAY.CLUSTER");
+    let is_removed = |row: &Reply| {
+        let row = row.array().unwrap();
+        row[1].text() == format!("n{}", gone + 1) && row[5].text() == "removed"
+    };
+    assert!(rows.array().unwrap().iter().any(is_removed), "{rows:?}");
+}

@@ -10,7 +10,7 @@ use crate::processes::spread::{Nodes, PARTITIONS};
 use crate::processes::totals;
 use crate::processes::trio::wait_until;
 use crate::support::patience::pass;
-use crate::support::program::{Reply, Wire, seed};
+use crate::support::program::seed;
 use crate::support::seeds::{Telltale, number_of};
 use crate::support::seen::Seen;
 use delayd::hash_slot::{hash_slot, partition_of};
@@ -87,10 +87,9 @@ impl Mover {
         }
     }
 
-    fn finish(&mut self, nodes: &mut Nodes) {
+    fn finish(&mut self, nodes: &Nodes) {
         let begin = Instant::now();
         while !self.go_on(nodes) {
-            empty_by_hand(nodes);
             assert!(begin.elapsed() < CARRIED_OUT_WITHIN, "plan {} is not carried out", self.plan);
             pass(Duration::from_millis(20));
         }
@@ -152,38 +151,6 @@ impl Fault {
     }
 }
 
-/// The ids of a partition's nodes, and the names, as the node that is asked knows them.
-fn nodes_known(wire: &mut Wire) -> Option<BTreeMap<String, String>> {
-    let rows = wire.try_ask("DELAY.CLUSTER").ok()?;
-    let rows = rows.array()?.iter().map(|row| row.array().unwrap());
-    let has_id = rows.filter(|row| matches!(row[3], Reply::Bulk(_)));
-    Some(has_id.map(|row| (row[3].text().to_owned(), row[1].text().to_owned())).collect())
-}
-
-/// A node that was down when a partition of it was removed takes itself for a member, and has to be emptied by hand,
-/// see `docs/spread.md`.
-fn empty_by_hand(nodes: &mut Nodes) -> u64 {
-    let mut count = 0;
-    for partition in 0..PARTITIONS {
-        let is_stale = |node: &usize| {
-            let own = nodes_known(&mut nodes.wire(*node, partition).ok()?)?;
-            let members = nodes_known(&mut nodes.leader(partition)?)?;
-            let id = own.iter().find(|(_, name)| **name == format!("n{node}"))?.0;
-            Some(own.len() > 1 && !members.is_empty() && !members.contains_key(id))
-        };
-        let stale: Vec<usize> = (0..NODES).filter(|node| is_stale(node) == Some(true)).collect();
-        for node in stale {
-            println!("n{node} takes itself for a member of partition {partition}");
-            drop(nodes.programs[node].take().unwrap().stop());
-            let folder = nodes.folders[node].0.join(format!("{partition:02}"));
-            std::fs::remove_dir_all(folder).unwrap();
-            nodes.begin(node);
-            count += 1;
-        }
-    }
-    count
-}
-
 /// What the partition's leader shows, twice, once no lease runs.
 fn look(addresses: &[SocketAddr], tag: Tag) -> Seen {
     let mut finder = Finder::new(addresses, SmallRng::seed_from_u64(1));
@@ -223,7 +190,7 @@ fn what_clients_were_told_is_true_while_partitions_move_and_nodes_fail() {
         .map(|(number, (tag, addresses))| Load::start_in(addresses, *tag, seed ^ number << 8))
         .collect();
     let mut mover = Mover { plan: 0, running: None };
-    let (mut happened, mut emptied) = (BTreeMap::<String, u64>::new(), 0);
+    let mut happened = BTreeMap::<String, u64>::new();
     for number in 0..number_of("DELAYD_CASES").unwrap_or(2) {
         let (fault, node) = (Fault::draw(&mut random), random.random_range(0..NODES));
         let lasts = Duration::from_millis(random.random_range(0..2_500));
@@ -240,11 +207,9 @@ fn what_clients_were_told_is_true_while_partitions_move_and_nodes_fail() {
         // So that a plan gets somewhere between two faults.
         let rest = Duration::from_millis(random.random_range(500..3_000));
         mover.go_on_for(rest, &nodes);
-        emptied += empty_by_hand(&mut nodes);
     }
-    mover.finish(&mut nodes);
-    emptied += empty_by_hand(&mut nodes);
-    println!("{happened:?}, {} plans, {emptied} folders emptied by hand", mover.plan);
+    mover.finish(&nodes);
+    println!("{happened:?}, {} plans", mover.plan);
     let calls: Vec<_> = loads.into_iter().map(Load::stop).collect();
     for ((tag, addresses), calls) in partitions.iter().zip(calls) {
         let seen = look(addresses, *tag);

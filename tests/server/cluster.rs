@@ -380,6 +380,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         level: Some(1),
         health: is_heard.then(Health::default),
         last: None,
+        is_reporting: None,
         clock_ahead: (!is_heard).then_some(-60_000),
     };
     Status {
@@ -400,6 +401,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         members: Members { learners: vec![2], ..Members::of([1, 3]) },
         asked: Vec::new(),
         changes_heard: 0,
+        has_left: false,
         directory: Some(directory),
         peers: vec![peer(2, "n3", 20, false), peer(3, "n2", 119, true)],
         leader_heard: (!is_leader).then_some(Micros(950_000)),
@@ -470,6 +472,7 @@ fn a_view_has_what_the_node_knows() {
     // What nodes report counts where none leads: it is compared with the leader's, and who reports is online.
     let mut told = status(output::Role::Follower { leader: 3 }, Some(3));
     (told.peers[0].last, told.peers[1].last) = (Some(20), Some(125));
+    told.peers.iter_mut().for_each(|peer| peer.is_reporting = Some(true));
     assert_eq!(
         words(&view(&told, false)),
         [

@@ -3,6 +3,7 @@
 
 use delayd::cluster::driver::Dial;
 use delayd::cluster::members::claims::Claims;
+use delayd::cluster::members::formation::Conflict;
 use delayd::cluster::peer::frame::Lane;
 use delayd::cluster::peer::verify::{Missed, VerifyNote};
 use delayd::cluster::raft::codec::{Head, Outgoing};
@@ -38,7 +39,7 @@ pub struct Links {
     parted: Vec<u64>,
     clocks: Vec<(u64, ClockNote)>,
     verify: Vec<(u64, VerifyNote)>,
-    refusals: Vec<String>,
+    refusals: Vec<(String, Option<u64>)>,
     base_events: Vec<BaseEvent>,
     lost: Vec<u64>,
     pub out: Sent,
@@ -85,7 +86,7 @@ impl Links {
     }
 
     pub fn is_refused(&mut self, text: String) {
-        self.refusals.push(text);
+        self.refusals.push((text, None));
     }
 
     pub fn hears_of_base(&mut self, event: BaseEvent) {
@@ -148,6 +149,9 @@ impl Peers for Links {
         self.out.refused.push(token as usize);
     }
 
+    /// Who is met stays connected here.
+    fn turn_away(&mut self, _: u64, _: Conflict) {}
+
     fn take_parted(&mut self) -> Vec<u64> {
         let parted = take(&mut self.parted);
         parted.into_iter().filter(|id| self.to(*id).is_none()).collect()
@@ -171,7 +175,7 @@ impl Peers for Links {
         taken
     }
 
-    fn take_refused(&mut self) -> Vec<String> {
+    fn take_refused(&mut self) -> Vec<(String, Option<u64>)> {
         take(&mut self.refusals)
     }
 

@@ -280,7 +280,10 @@ test('events, and a listener that throws changes nothing', async () => {
   await worker.close();
   assert.deepEqual(seen, [['ready', undefined, 'undefined'], ['active', 'a', 'undefined'], ['completed', 'a', '1'], ['active', 'b', 'undefined'], ['failed', 'b', 'TypeError: no'], ['closing', undefined, 'undefined'], ['closed', undefined, 'undefined']]);
   assert.match(log.lines.join(), /a listener of 'completed' threw/);
-  assert.match((await q.get('b')).error, /^TypeError: no\n +at .*library\.test\.js/);
+  const job = await q.get('b');
+  assert.match(job.error, /^TypeError: no\n +at .*library\.test\.js/);
+  assert.deepEqual(job.errors, [{ error: job.error, at: job.errors[0].at, attempt: 1 }]);
+  assert(job.errors[0].at >= job.due);
   assert.equal(log.lines.filter((line) => line.includes('failed at attempt')).length, 1, 'one line for a failure, none for what is done');
   await q.close();
 });

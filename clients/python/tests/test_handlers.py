@@ -192,7 +192,9 @@ def test_whoever_swallows_its_timeout_has_failed_all_the_same(server, queue):
     worker = queue.start()
     until(lambda: server.stats("a").get("dead") == 1)
     assert worker.stop()
-    assert queue.get("a", "slow")["error"] == "timeout"
+    job = queue.get("a", "slow")
+    assert job["error"] == "timeout"
+    assert job["errors"] == [{"error": "timeout", "at": job["died"], "attempt": 1}]
 
 
 def test_a_refusal_of_one_job_keeps_no_other_from_being_added(server, queue):

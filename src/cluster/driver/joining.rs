@@ -29,6 +29,10 @@ pub(super) struct Joining {
     pub conflict: Option<Conflict>,
     /// Why a node that was called has refused this one, and when.
     pub refused: Option<(Micros, String)>,
+    /// Another member has said that this node was removed.
+    pub has_left: bool,
+    /// It has met a member that it does not know: either this node was away, or that one was removed.
+    pub is_unsure: bool,
     /// Nodes to call beyond the listed ones.
     pub hinted: Vec<Listed>,
     /// While this node is not a member: the members of the cluster that it has met, and when. They refuse it, so the
@@ -71,7 +75,9 @@ impl Driver {
             let is_newer = claims.cluster() == self.cluster && self.may_be_behind(claims.node);
             if claims.holds != Holds::Nothing && !is_newer {
                 let cluster = self.cluster.expect("it has members");
-                return Err(Conflict::OtherFolder { name, cluster, member, is });
+                let was_member = claims.cluster() == self.cluster;
+                let left_by = was_member.then(|| self.node.applied());
+                return Err(Conflict::OtherFolder { name, cluster, member, is, left_by });
             }
             // It has lost its disk, unless the one that has it is there.
             if self.is_heard(member) {
@@ -114,7 +120,9 @@ impl Driver {
                 Err(Conflict::JobsBesideCluster { holder: name, other: own.name.clone(), cluster })
             }
             Holds::Member(_) if self.may_be_behind(claims.node) => Ok(()),
-            Holds::Member(_) => Err(Conflict::Unknown { name, cluster }),
+            Holds::Member(_) => {
+                Err(Conflict::Unknown { name, cluster, left_by: self.node.applied() })
+            }
         }
     }
 
@@ -128,6 +136,21 @@ impl Driver {
         };
         let is_joined = |cluster| self.identity.removed.is_some() || is_met(cluster);
         self.cluster.is_none() && claims.cluster().is_some_and(is_joined)
+    }
+
+    /// Nodes that were met while this one did not know whether they are members, and that it knows now were removed.
+    pub fn unwanted(&mut self) -> Vec<(u64, Conflict)> {
+        if !self.joining.is_unsure {
+            return Vec::new();
+        }
+        let is_member = |claims: &&Claims| self.node.members().contains(claims.node.0);
+        let strange = self.joining.met.values().filter(|claims| !is_member(claims));
+        let of_here =
+            strange.filter(|claims| claims.cluster().is_some_and(|id| self.cluster == Some(id)));
+        let judged: Vec<_> =
+            of_here.map(|claims| (claims.node.0, self.check_claims(claims))).collect();
+        self.joining.is_unsure = judged.iter().any(|(_, judgement)| judgement.is_ok());
+        judged.into_iter().filter_map(|(node, judgement)| Some((node, judgement.err()?))).collect()
     }
 
     /// Whether this node may not know of a member: it was away, hears no leader, and that one may be it.
@@ -379,7 +402,8 @@ fn joined(
             let (holder, other) = (name, own.clone());
             return Err(Conflict::JobsBesideCluster { holder, other, cluster });
         }
-        Holds::Member(_) => return Err(Conflict::Unknown { name, cluster }),
+        // This conflict is only logged.
+        Holds::Member(_) => return Err(Conflict::Unknown { name, cluster, left_by: 0 }),
     }
     next.learners.push(claims.node.0);
     next.learners.sort_unstable();

@@ -62,6 +62,12 @@ impl Driver {
         self.told_of(node)?.health
     }
 
+    /// Whether another node that reports how far its log reaches has done so lately; nothing of one that never has.
+    pub(super) fn is_reporting(&self, node: u64) -> Option<bool> {
+        self.sickness.others.get(&node)?.last?;
+        Some(self.last_of(node).is_some())
+    }
+
     /// How far another node's log reaches by its own report, if that is new enough.
     pub(super) fn last_of(&self, node: u64) -> Option<u64> {
         self.told_of(node)?.last

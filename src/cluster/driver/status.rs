@@ -45,6 +45,8 @@ pub struct Status {
     /// How many changes it was asked for since the start, those that could not be included.
     pub changes_heard: u64,
     pub directory: Option<Directory>,
+    /// This node was removed while it was away: another one has said so.
+    pub has_left: bool,
     /// The other members.
     pub peers: Vec<PeerStatus>,
     /// When a leader other than this node was heard last.
@@ -92,6 +94,8 @@ pub struct PeerStatus {
     pub health: Option<Health>,
     /// The last index of its log in its last report, likewise.
     pub last: Option<u64>,
+    /// Whether a node that has reported that before has done so in the last 3 E.
+    pub is_reporting: Option<bool>,
     /// How far its wall clock is from the majority's, µs, positive if ahead; nothing if either is unknown.
     pub clock_ahead: Option<i64>,
 }
@@ -130,6 +134,7 @@ impl Driver {
             asked: self.joining.asked.iter().cloned().collect(),
             changes_heard: self.joining.changes_heard,
             directory: self.directory.clone(),
+            has_left: self.joining.has_left,
             peers: self.peers(is_leader),
             leader_heard: self.roles.leader_heard(),
             fresh: self.fresh(),
@@ -178,6 +183,7 @@ impl Driver {
                 level: self.level_of(*id),
                 health: self.health_of(*id),
                 last: self.last_of(*id),
+                is_reporting: self.is_reporting(*id),
                 clock_ahead: self
                     .clocks
                     .ahead_of(*id, self.identity.node, &members.voters, self.now),

@@ -91,12 +91,24 @@ pub enum Conflict {
         "{name} is a member of cluster {cluster} with the id {member}, and the node that answers to this name has \
          {is}: it has another folder. Start it with its previous folder, or with an empty one"
     )]
-    OtherFolder { name: Name, cluster: ClusterId, member: NodeId, is: NodeId },
+    OtherFolder {
+        name: Name,
+        cluster: ClusterId,
+        member: NodeId,
+        is: NodeId,
+        /// As of this index it is no member, if it was one.
+        left_by: Option<u64>,
+    },
     #[error(
         "{name} claims to be a member of cluster {cluster}, which does not know it: its folder belongs to a node \
          that has left, or is a copy. Empty it"
     )]
-    Unknown { name: Name, cluster: ClusterId },
+    Unknown {
+        name: Name,
+        cluster: ClusterId,
+        /// As of this index it is no member.
+        left_by: u64,
+    },
     /// Its folder is empty, and the cluster has formed without it.
     #[error(
         "{name} is not a member of cluster {cluster}; send DELAY.CLUSTER ADD {name} {address} to its leader to add \
@@ -110,6 +122,17 @@ pub enum Conflict {
     OtherCluster { own: Name, cluster: ClusterId, other: Name, other_cluster: ClusterId },
     #[error("{name} cannot be added: {wrong}")]
     NoRoom { name: Name, wrong: WrongDirectory },
+}
+
+impl Conflict {
+    /// As of which index a node that was a member is none any more, if that is the conflict.
+    pub fn left_by(&self) -> Option<u64> {
+        match self {
+            Conflict::Unknown { left_by, .. } => Some(*left_by),
+            Conflict::OtherFolder { left_by, .. } => *left_by,
+            _ => None,
+        }
+    }
 }
 
 /// Decides for the node with the claims `own`; `others` are all other nodes of `cluster-nodes`.

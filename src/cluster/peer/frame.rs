@@ -53,6 +53,8 @@ pub enum FrameKind {
     Verify = 8,
     /// What the caller must use to prove that it knows the secret. From protocol 4 on.
     Challenge = 9,
+    /// To a caller that was a member, before the refusal: the index of a directory without it. From protocol 6 on.
+    Left = 10,
 }
 
 /// The connections between two nodes: what goes over one of them arrives in order, or not at all.
@@ -358,6 +360,7 @@ impl Inbox {
             7 => FrameKind::Clock,
             8 => FrameKind::Verify,
             9 => FrameKind::Challenge,
+            10 => FrameKind::Left,
             other => return Err(FrameError::Kind(other)),
         };
         let more = bytes[13] == MORE;
@@ -371,6 +374,7 @@ impl Inbox {
                 | FrameKind::Welcome
                 | FrameKind::Proof
                 | FrameKind::Refused
+                | FrameKind::Left
         );
         let (fits, head_max, piece_max) = match self.stage {
             InboxStage::Preface | InboxStage::Handshake => {

@@ -7,6 +7,7 @@
 //! PROOF    code "caller"
 //!                                            WELCOME    claims, code "door"
 //!          or, from either side and last:    REFUSED    why, for the log of the other one
+//!          before it, after WELCOME:         LEFT       u64 index of a directory from which the caller was removed
 //! ```
 //!
 //! A *nonce* is 32 bytes drawn for this connection. A *code* is the HMAC-SHA256 of the word in quotes, the HELLO and
@@ -52,6 +53,8 @@ pub const PROTOCOL_PROOF: u16 = 4;
 pub const PROTOCOL_HEALTH: u16 = 5;
 /// From this version on nodes report how far their logs reach, in addition to their health.
 pub const PROTOCOL_LAST: u16 = 6;
+/// From this version on a node that was removed while it was away is told so.
+pub const PROTOCOL_LEFT: u16 = 6;
 /// The oldest.
 pub const PROTOCOL_MIN: u16 = 1;
 const _: () = assert!(PROTOCOL_MIN <= PROTOCOL);
@@ -148,6 +151,11 @@ pub enum Refusal {
     Secret { own: Name, other: Name },
     #[error("the other node refuses: {0}")]
     Told(String),
+    #[error("this node was removed from its cluster while it was away")]
+    Left {
+        /// Of a directory without this node, as the other one has applied it.
+        index: u64,
+    },
 }
 
 impl Refusal {
@@ -199,6 +207,8 @@ enum HandshakeState {
         hello: Vec<u8>,
         sent: Vec<u8>,
     },
+    /// At the caller: the door has proved itself, and its frames are sealed, unless all goes through TLS or there is no secret.
+    Known,
     Ended,
 }
 
@@ -276,7 +286,9 @@ impl Handshake {
     fn refuse(&mut self, refusal: &Refusal, out: &mut Vec<u8>) {
         if matches!(
             refusal,
-            Refusal::Told(_) | Refusal::Frame(FrameError::Preface(_) | FrameError::Sealed)
+            Refusal::Told(_)
+                | Refusal::Left { .. }
+                | Refusal::Frame(FrameError::Preface(_) | FrameError::Sealed)
         ) {
             return;
         }
@@ -302,6 +314,11 @@ impl Handshake {
             // It goes into our log.
             return Err(Refusal::told(head));
         }
+        // It has consequences, so no stranger may say it.
+        if kind == FrameKind::Left && matches!(self.state, HandshakeState::Known) {
+            let index = WireReader(head).u64().ok_or(Refusal::Malformed(kind))?;
+            return Err(Refusal::Left { index });
+        }
         let is_expected = match self.state {
             HandshakeState::Calling { .. } => {
                 matches!(kind, FrameKind::Challenge | FrameKind::Welcome)
@@ -309,7 +326,7 @@ impl Handshake {
             HandshakeState::Proved { .. } => kind == FrameKind::Welcome,
             HandshakeState::AtDoor => kind == FrameKind::Hello,
             HandshakeState::Proving { .. } => kind == FrameKind::Proof,
-            HandshakeState::Ended => false,
+            HandshakeState::Known | HandshakeState::Ended => false,
         };
         if !is_expected {
             return Err(Refusal::Order(kind));
@@ -338,6 +355,7 @@ impl Handshake {
                 // Before: the door has let it in, and takes a refusal only with its seal.
                 self.seal(["caller", "door"], &hello, &challenge, inbox);
                 let claims = self.welcome(&called, &hello, &challenge, head)?;
+                self.state = HandshakeState::Known;
                 Ok(Some(MetPeer { claims, lane, protocol }))
             }
             HandshakeState::Proving { peer, hello, sent } => {
@@ -355,7 +373,9 @@ impl Handshake {
                 }
                 Ok(Some(*peer))
             }
-            HandshakeState::Ended => unreachable!("nothing is expected then"),
+            HandshakeState::Known | HandshakeState::Ended => {
+                unreachable!("nothing is expected then")
+            }
         }
     }
 

@@ -30,7 +30,7 @@ pub struct ClockNote {
     pub priority: u64,
     /// The sender's health. From protocol 5 on: older nodes do not send or receive it.
     pub health: Option<Health>,
-    /// The last index of the sender's log, durable there unless it leads. From protocol 6 on, and only beside its health.
+    /// The last index of the sender's log, durable there unless it leads. From protocol 6 on, and only with its health.
     pub last: Option<u64>,
 }
 

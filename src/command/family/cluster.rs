@@ -31,6 +31,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
         DELAY.CLUSTER VERIFY: `running`, `same at` an index, `DIFFERS at` an index, `not known:` and why), and \
         `health`: `well`, or why the node should not lead (`disk-hangs`, `disk-full`, `disk-slow`: its syncs \
         take several times as long as the others', `stands-still`: its process stalls). The states: `online`; \
+        `unknown` (this node does not lead, and has no report of it); \
         `forming` and `loading` (this node, which does not serve jobs yet); `base` (it needs more than the \
         leader's log has); `unreachable`; `missing`. Fields that this node does not know are nil. An error if \
         the server is not in a cluster.")

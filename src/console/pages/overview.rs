@@ -59,7 +59,8 @@ fn more(params: &Params, replies: &[Value]) -> Vec<Command> {
 
 /// The queues whose jobs are counted: those with most jobs, as long as counting is cheap.
 fn counted(params: &Params, delayed: &[ListedQueue]) -> Vec<ListedQueue> {
-    let mut left = if params.parts { FORECAST_JOBS_MAX } else { FORECAST_JOBS_FIRST };
+    let is_patient = params.parts || params.has("count");
+    let mut left = if is_patient { FORECAST_JOBS_MAX } else { FORECAST_JOBS_FIRST };
     let mut counted = Vec::new();
     for queue in delayed.iter().filter(|queue| queue.delayed > 0 || queue.schedules > 0) {
         if queue.delayed <= left && counted.len() < FORECAST_QUEUES_MAX {
@@ -163,6 +164,15 @@ fn coming(
             html! {},
             html! { p class="lead" { "No job is delayed." } },
         );
+    }
+    if looked_at == 0 && occurrences.iter().all(|count| *count == 0) {
+        let delayed = parts::counted(all, "delayed job", "delayed jobs");
+        let body = html! {
+            p class="lead" {
+                (delayed) " have not been counted yet. " a href="/?count=1" { "Count them" }
+            }
+        };
+        return parts::card("Due in the next hour", html! {}, body);
     }
     let labels: Vec<String> = (0..hour.count)
         .map(|at| if at == 0 { "now".to_owned() } else { format!("in {at} min") })

@@ -17,8 +17,12 @@ impl Consoles {
     pub fn read(text: &str, partition: u16, partitions: u16) -> Result<Consoles, String> {
         let console = |word: &str| {
             let expected = |what: &str| format!("console-nodes {word}: {what}");
-            let form =
-                || expected("name=address is expected, such as n1=https://ops.example.com:9250");
+            let form = || {
+                expected(
+                    "name=address is expected, such as n1=https://ops.example.com:9250, without a user and a path, \
+                     separated by spaces",
+                )
+            };
             let (name, address) = word.split_once('=').ok_or_else(form)?;
             let (scheme, host, port) =
                 read(address).filter(|_| !name.is_empty()).ok_or_else(form)?;
@@ -31,7 +35,14 @@ impl Consoles {
             };
             Ok((name.to_owned(), format!("{scheme}://{host}{port}")))
         };
-        text.split_ascii_whitespace().map(console).collect::<Result<_, _>>().map(Consoles)
+        let mut all = BTreeMap::new();
+        for word in text.split_ascii_whitespace() {
+            let (name, console) = console(word)?;
+            if all.insert(name, console).is_some() {
+                return Err(format!("console-nodes {word}: the node is named twice"));
+            }
+        }
+        Ok(Consoles(all))
     }
 
     /// Where the node shows the page that is here under `path`; empty if it is not known.
@@ -42,12 +53,14 @@ impl Consoles {
 
 /// Scheme, host and port of an address that has no more than these.
 fn read(address: &str) -> Option<(String, String, Option<u16>)> {
+    let text = address.strip_suffix('/').unwrap_or(address);
     let address: Uri = address.parse().ok()?;
     let scheme = address.scheme_str().filter(|scheme| ["http", "https"].contains(scheme))?;
     let authority = address.authority()?;
     let (host, port) = (authority.host(), authority.port_u16());
     let shown = port.map_or(host.to_owned(), |port| format!("{host}:{port}"));
-    let is_all = shown == authority.as_str() && address.path() == "/" && address.query().is_none();
+    // Nothing else: no user, path, query or fragment, no port that is none.
+    let is_all = format!("{scheme}://{shown}") == text && !host.is_empty() && port != Some(0);
     is_all.then(|| (scheme.to_owned(), host.to_owned(), port))
 }
 
@@ -70,7 +83,8 @@ mod tests {
     fn what_is_no_address_is_named() {
         for wrong in [
             "n1", "=http://h", "n1=h:1", "n1=ftp://h", "n1=http://u:p@h", "n1=http://h/x",
-            "n1=http://h?x", "n1=http://h:70000", "n1=javascript:alert(1)",
+            "n1=http://h?x", "n1=http://h:70000", "n1=http://h:0", "n1=http://h#f",
+            "n1=http://h,n2=http://i", "n1=javascript:alert(1)",
         ] {
             let text = Consoles::read(wrong, 0, 1).unwrap_err();
             assert!(text.starts_with(&format!("console-nodes {wrong}: name=address")), "{text}");
@@ -78,5 +92,7 @@ mod tests {
         let text = Consoles::read("n1=https://h", 0, 4).unwrap_err();
         assert!(text.ends_with("the port of the first partition is expected"), "{text}");
         Consoles::read("n1=http://h:65535", 1, 2).unwrap_err();
+        let text = Consoles::read("n1=http://h n1=http://i", 0, 1).unwrap_err();
+        assert!(text.ends_with("n1=http://i: the node is named twice"), "{text}");
     }
 }

@@ -31,16 +31,13 @@ const HEAD_BYTES: usize = 14;
 pub const ERROR_GROWTH_BYTES: u64 = 2 * HEAD_BYTES as u64;
 
 impl LastErrors {
-    /// With one more; the oldest gives way.
+    /// Adds one; the oldest gives way.
     pub fn with(before: Option<&LastErrors>, newest: LastError<'_>) -> LastErrors {
         let earlier = before.into_iter().flat_map(LastErrors::all).take(LAST_ERRORS_MAX - 1);
         let mut all = Vec::with_capacity(LastErrors::bytes_with(before, newest.text));
         put(&mut all, newest);
         for LastError { text, given } in earlier {
-            put(
-                &mut all,
-                LastError { text: &text[..text.len().min(EARLIER_ERROR_BYTES_MAX)], given },
-            );
+            put(&mut all, LastError { text: shortened(text), given });
         }
         LastErrors(all.into())
     }
@@ -48,11 +45,12 @@ impl LastErrors {
     /// How many bytes they have with this text as one more.
     pub fn bytes_with(before: Option<&LastErrors>, text: &[u8]) -> usize {
         let earlier = before.into_iter().flat_map(LastErrors::all).take(LAST_ERRORS_MAX - 1);
-        let kept = earlier.map(|error| HEAD_BYTES + error.text.len().min(EARLIER_ERROR_BYTES_MAX));
+        let kept = earlier.map(|error| HEAD_BYTES + shortened(error.text).len());
         HEAD_BYTES + text.len() + kept.sum::<usize>()
     }
 
-    /// From the parts of an image: `earlier` is as [`earlier`](LastErrors::earlier) returns it. None if it is not.
+    /// Puts them together from the parts of an image: `earlier` is as [`earlier`](LastErrors::earlier) returns it.
+    /// None if it is not.
     pub fn restored(newest: LastError<'_>, earlier: &[u8]) -> Option<LastErrors> {
         let mut all = Vec::with_capacity(HEAD_BYTES + newest.text.len() + earlier.len());
         put(&mut all, newest);
@@ -84,7 +82,7 @@ impl LastErrors {
         &self.0[HEAD_BYTES + self.newest().text.len()..]
     }
 
-    /// How many bytes they have with what is kept beside each.
+    /// All their bytes, with what is kept about each.
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
@@ -95,6 +93,17 @@ impl Hash for LastErrors {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.newest().text.hash(state);
     }
+}
+
+/// The beginning that is kept, whole characters if it is UTF-8.
+fn shortened(text: &[u8]) -> &[u8] {
+    if text.len() <= EARLIER_ERROR_BYTES_MAX {
+        return text;
+    }
+    let is_inside = |at: &usize| text[*at] & 0xc0 == 0x80;
+    let ends = (EARLIER_ERROR_BYTES_MAX - 3..=EARLIER_ERROR_BYTES_MAX).rev();
+    let end = ends.into_iter().find(|at| !is_inside(at));
+    &text[..end.unwrap_or(EARLIER_ERROR_BYTES_MAX)]
 }
 
 fn put(all: &mut Vec<u8>, LastError { text, given }: LastError<'_>) {
@@ -138,6 +147,21 @@ mod tests {
         let all: Vec<_> = errors.all().collect();
         assert_eq!(all, [error(&long, 9), error(b"short", 8), error(cut, 7)]);
         assert_eq!((errors.newest(), errors.bytes()), (all[0], 3 * 14 + 1_024 + 5 + 128));
+    }
+
+    #[test]
+    fn an_earlier_text_is_cut_between_characters() {
+        for (before, kept) in [(124, 128), (125, 125), (126, 126), (127, 127), (128, 128)] {
+            let text = format!("{}🙂 and more", "e".repeat(before));
+            let one = LastErrors::with(None, error(text.as_bytes(), 1));
+            let two = LastErrors::with(Some(&one), error(b"two", 2));
+            let cut = two.all().nth(1).unwrap().text;
+            assert_eq!((cut.len(), std::str::from_utf8(cut).is_ok()), (kept, true));
+        }
+        // No text at all.
+        let one = LastErrors::with(None, error(&[0x80; 200], 1));
+        let two = LastErrors::with(Some(&one), error(b"two", 2));
+        assert_eq!(two.all().nth(1).unwrap().text.len(), 128);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::cluster::members::claims::Claims;
 use crate::cluster::peer::frame::{FrameKind, Inbox, encode_sealed};
-use crate::cluster::peer::hello::{Handshake, MetPeer, Nonce, Refusal, Secret};
+use crate::cluster::peer::hello::{Handshake, MetPeer, Nonce, PROTOCOL_LEFT, Refusal, Secret};
 use crate::cluster::peer::seal::Sealer;
 use crate::cluster::peer::verify::VerifyNote;
 use crate::cluster::timing::clocks::ClockNote;
@@ -45,8 +45,8 @@ pub struct Context {
     pub clocks: Vec<(u64, ClockNote)>,
     /// Whether they hold the same as others, as they ask and answer.
     pub verify: Vec<(u64, VerifyNote)>,
-    /// The reasons of called nodes that refused this one.
-    pub refused: Vec<String>,
+    /// The reasons of called nodes that refused this one; of one that it has left, as of which index.
+    pub refused: Vec<(String, Option<u64>)>,
     /// Through which bases come and go; nothing where there is no journal.
     pub bases: Option<Arc<Bases>>,
     /// Wakes the thread that has all this.
@@ -121,6 +121,8 @@ pub struct Connection {
     inbox: Inbox,
     /// Seals what is sent after the handshake.
     sealer: Option<Sealer>,
+    /// The peer's, once it is known.
+    protocol: u16,
     queue: SendQueue,
     is_readable: bool,
     is_writable: bool,
@@ -148,6 +150,7 @@ impl Connection {
             handshake,
             inbox: Inbox::new(),
             sealer: None,
+            protocol: 0,
             queue,
             is_readable: false,
             is_writable: false,
@@ -248,7 +251,10 @@ impl Connection {
         let shaken = self.handshake.advance(&mut self.inbox, &mut out);
         self.queue.push([Bytes::from(out)]);
         match &shaken {
-            Ok(Some(_)) => self.sealer = self.handshake.sealer(),
+            Ok(Some(peer)) => {
+                self.protocol = peer.protocol;
+                self.sealer = self.handshake.sealer();
+            }
             Ok(None) => {}
             Err(_) => drop(self.write()),
         }
@@ -259,6 +265,12 @@ impl Connection {
     pub fn refuse(&mut self, trouble: &ConnectionTrouble) {
         let text = trouble.to_string();
         let text = &text.as_bytes()[..text.len().min(REFUSAL_BYTES_MAX)];
+        if let ConnectionTrouble::Conflict(conflict) = trouble
+            && let Some(index) = conflict.left_by()
+            && self.protocol >= PROTOCOL_LEFT
+        {
+            self.push(FrameKind::Left, &index.to_le_bytes(), &[]);
+        }
         self.push(FrameKind::Refused, text, &[]);
         let _ = self.write();
     }

@@ -48,6 +48,8 @@ pub struct EntryLog<S: Storage> {
     committed: Index,
     /// The committed index that the log has recorded already.
     noted: Index,
+    /// The newest members that were written.
+    members: Index,
     storage: Arc<S>,
     arrived: ArrivedBases,
     /// Segments that are kept, in addition to the one being written.
@@ -71,6 +73,7 @@ impl<S: Storage> EntryLog<S> {
             now: Micros(0),
             committed: noted,
             noted,
+            members: Index(0),
             storage,
             arrived,
             kept_segments,
@@ -124,6 +127,12 @@ impl<S: Storage> EntryLog<S> {
     /// Whether the known commit position is in no record yet.
     pub fn is_to_be_noted(&self) -> bool {
         self.committed > self.noted
+    }
+
+    /// Whether it has new members behind it: should all nodes stop now, those that start again would go by the members of
+    /// before, and need a majority of these.
+    pub fn is_urgent(&self) -> bool {
+        self.noted < self.members && self.members <= self.committed
     }
 
     /// Records the committed index, if no record has it yet. No client waits for it: without space it is left out.
@@ -201,7 +210,10 @@ impl<S: Storage> EntryLog<S> {
         for (entry, body) in entries.iter().zip(&bodies) {
             let (kind, count, body) = match &entry.payload {
                 Payload::Blank => (RecordKind::Blank, 0, &[][..]),
-                Payload::Members(_) => (RecordKind::Members, 0, &body[..]),
+                Payload::Members(_) => {
+                    self.members = Index(entry.index);
+                    (RecordKind::Members, 0, &body[..])
+                }
                 Payload::Facts(facts) => {
                     (first, now) = (facts.first, facts.now);
                     (RecordKind::Facts, facts.count, &facts.body[..])

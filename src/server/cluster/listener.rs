@@ -1,5 +1,6 @@
 //! The peers' port: callers, and messages of accepted peers.
 
+use crate::cluster::members::formation::Conflict;
 use crate::cluster::peer::frame::Lane;
 use crate::cluster::peer::hello::MetPeer;
 use crate::limits::{
@@ -117,6 +118,15 @@ impl PeerListener {
                 tracing::warn!(%address, left_out, "a caller at the peers' port is refused: {trouble}")
             }
         }
+    }
+
+    /// Ends what this node has opened.
+    pub fn turn_away(&mut self, cx: &mut Context, node: u64, why: &Conflict) {
+        let is_of =
+            |caller: &Inbound| caller.known.as_ref().is_some_and(|known| known.node == node);
+        let theirs = self.callers.iter().filter(|(_, caller)| is_of(caller));
+        let theirs: Vec<u64> = theirs.map(|(token, _)| *token).collect();
+        theirs.into_iter().for_each(|token| self.end(cx, token, why.clone().into()));
     }
 
     /// Whether there is something to do at once.

@@ -466,8 +466,14 @@ impl DialedPeer {
             self.away_us.get_or_insert(cx.now_us);
         }
         let away_us = self.away_us.map_or(0, |since_us| cx.now_us - since_us);
-        if let ConnectionTrouble::Refused(Refusal::Told(text)) = trouble {
-            cx.refused.push(text.clone());
+        match trouble {
+            ConnectionTrouble::Refused(Refusal::Told(text)) => {
+                cx.refused.push((text.clone(), None))
+            }
+            ConnectionTrouble::Refused(left @ Refusal::Left { index }) => {
+                cx.refused.push((left.to_string(), Some(*index)));
+            }
+            _ => {}
         }
         if cx.own.only_waits() && matches!(trouble, ConnectionTrouble::Refused(Refusal::Told(_))) {
             tracing::debug!(peer = %self.name, "{trouble}");

@@ -40,6 +40,8 @@ pub trait Peers {
     fn work(&mut self, meet: Meet<'_>) -> Vec<Incoming>;
     /// Ends the connection over which an invalid message came. Others that came over it may still follow.
     fn refuse(&mut self, token: u64, refused: RefusedMessage);
+    /// Ends the connections over which this node has called, and tells it why.
+    fn turn_away(&mut self, node: u64, why: Conflict);
     /// Nodes whose connections to us have ended since the last call of this, and that were not met
     /// again.
     fn take_parted(&mut self) -> Vec<u64>;
@@ -47,8 +49,8 @@ pub trait Peers {
     fn take_clocks(&mut self) -> Vec<(u64, ClockNote)>;
     /// Whether all hold the same, as peers have asked and answered since the last call.
     fn take_verify(&mut self) -> Vec<(u64, VerifyNote)>;
-    /// Refusals by called nodes since the last call.
-    fn take_refused(&mut self) -> Vec<String>;
+    /// Refusals by called nodes since the last call; of those that this node has left, as of which index.
+    fn take_refused(&mut self) -> Vec<(String, Option<u64>)>;
     /// The results of bases since the last call.
     fn take_base_events(&mut self) -> Vec<BaseEvent>;
     /// Queues messages, in order; [`Peers::flush`] sends them.

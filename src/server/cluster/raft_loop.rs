@@ -156,11 +156,16 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         for node in peers.take_parted() {
             driver.parted(node);
         }
+        for (node, conflict) in driver.unwanted() {
+            peers.turn_away(node, conflict);
+        }
         for (node, note) in peers.take_verify() {
             mailbox.tell_verify(node, note);
         }
         peers.take_clocks().iter().for_each(|(node, note)| driver.clock_heard(now, *node, note));
-        peers.take_refused().into_iter().for_each(|text| driver.refused(now, text));
+        for (why, left_by) in peers.take_refused() {
+            driver.refused(now, why, left_by);
+        }
         for event in peers.take_base_events() {
             *has_heard = true;
             match event {
@@ -249,6 +254,11 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
             self.peers.send_clocks(|peer| self.driver.clock_note(now, peer));
         }
         self.lost = self.peers.flush();
+        let members = told.iter().filter_map(of_members).max();
+        if let Some(index) = members {
+            self.stamped = self.stamped.max(index);
+            self.log.stamp(index);
+        }
         let is_news = told.iter().any(changes_the_status);
         told.iter().for_each(watch);
         self.told.extend(told);
@@ -298,12 +308,22 @@ fn log_given_up(change: &MemberChange, wrong: &WrongChange) {
     tracing::warn!("{change} is cancelled, and may not have been done: {wrong}");
 }
 
+/// The index of members that are committed.
+fn of_members(told: &DriverEvent) -> Option<u64> {
+    match told {
+        DriverEvent::Delivered(entry) if matches!(entry.payload, Payload::Members(_)) => {
+            Some(entry.index)
+        }
+        _ => None,
+    }
+}
+
 fn changes_the_status(told: &DriverEvent) -> bool {
     match told {
         DriverEvent::Elected { .. } | DriverEvent::Followed { .. } | DriverEvent::Restored(_) => {
             true
         }
-        DriverEvent::Delivered(entry) => matches!(entry.payload, Payload::Members(_)),
+        DriverEvent::Delivered(_) => of_members(told).is_some(),
         DriverEvent::Safe { .. } | DriverEvent::Refused { .. } | DriverEvent::BaseWanted => false,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cluster::driver::Dial;
 use crate::cluster::members::claims::{Claims, NodeId};
+use crate::cluster::members::formation::Conflict;
 use crate::cluster::peer::hello::{Called, Secret};
 use crate::cluster::peer::verify::{Missed, VerifyNote};
 use crate::cluster::raft::codec::Outgoing;
@@ -137,8 +138,12 @@ impl Peers for Transport {
         self.outbound.send_clocks(note);
     }
 
-    fn take_refused(&mut self) -> Vec<String> {
+    fn take_refused(&mut self) -> Vec<(String, Option<u64>)> {
         std::mem::take(&mut self.cx.refused)
+    }
+
+    fn turn_away(&mut self, node: u64, why: Conflict) {
+        self.door.turn_away(&mut self.cx, node, &why);
     }
 
     fn refuse(&mut self, token: u64, refused: RefusedMessage) {

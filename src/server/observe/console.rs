@@ -64,7 +64,7 @@ pub fn proxies(config: &Config) -> Result<Proxies, String> {
 /// The consoles of the cluster's nodes.
 ///
 /// # Errors
-/// The error names a word that is no name and address.
+/// The error names a word that is not a name and an address.
 pub fn consoles(config: &Config) -> Result<Consoles, String> {
     Consoles::read(config.text(Name::ConsoleNodes), config.partition, config.partitions())
 }

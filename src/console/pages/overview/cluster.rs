@@ -45,6 +45,8 @@ fn majority(state: &ServerState, found: &mut Vec<Trouble>) {
     let number = |field| state.number(field).unwrap_or(0);
     let (voters, here) = (count(state.text("raft_voters")), number("raft_voters_connected"));
     let (needed, away) = (voters / 2 + 1, state.text("raft_away"));
+    // One that stands still is connected, and does nothing.
+    let here = here.min(voters.saturating_sub(count(away)));
     let leaderless_ms = number("raft_leaderless_ms");
     if voters > 0 && here < needed {
         let text = format!(

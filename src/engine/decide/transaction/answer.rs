@@ -6,13 +6,14 @@ use crate::engine::decide::transaction::plan::Plan;
 use crate::engine::model::across::Readable;
 use crate::engine::model::group::{Grouping, ListGroups};
 use crate::engine::model::holder::ListLeases;
+use crate::engine::model::last_errors::LastErrors;
 use crate::engine::model::meta::META_FRAMING_BYTES;
 use crate::engine::model::minutes::ListMinutes;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::request::{Find, JobState, Locate, QueueName, Queues, Request, Scan};
 use crate::engine::model::schedule::Scheduling;
-use crate::engine::store::jobs::Job;
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
+use crate::engine::store::jobs::{Job, JobStage};
 use crate::engine::store::queue::Queue;
 use crate::error::Error;
 use crate::glob;
@@ -35,9 +36,11 @@ const STEP_BYTES: u64 = NUMBER_BYTES;
 const SHEET_BYTES: u64 = 2048 + STEP_BYTES * LADDER_STEPS_MAX as u64;
 /// A kind of error, with its sample.
 const ERROR_REPLY_BYTES: u64 = (ERROR_KIND_BYTES_MAX + ERROR_SAMPLE_BYTES_MAX) as u64 + 192;
-/// The last errors of a job, with the newest alone, too; three names and numbers of each.
-const LAST_ERRORS_REPLY_BYTES: u64 =
-    (2 * ERROR_TEXT_BYTES_MAX + LAST_ERRORS_MAX * (EARLIER_ERROR_BYTES_MAX + 128)) as u64;
+/// Three names and numbers of an error.
+const LAST_ERROR_BYTES: u64 = 128;
+/// The last errors of a job, with the newest alone, too.
+const LAST_ERRORS_REPLY_BYTES: u64 = 2 * ERROR_TEXT_BYTES_MAX as u64
+    + LAST_ERRORS_MAX as u64 * (EARLIER_ERROR_BYTES_MAX as u64 + LAST_ERROR_BYTES);
 /// A rule as LIST shows it.
 const RULE_REPLY_BYTES: u64 = CRON_BYTES_MAX as u64 + 64;
 /// A row of QUEUES: a name, and names and numbers of the fields.
@@ -264,8 +267,12 @@ impl<'e, 'r> Plan<'e, 'r> {
         let of = |queue: &&Queue| {
             let index = store.locate(queue.number, id).index?;
             let errors = store.jobs().history(index).and_then(|history| history.errors.as_ref());
-            let backoff = backoff_bytes(&store.policy(index).backoff);
-            Some(backoff + errors.map_or(0, |_| LAST_ERRORS_REPLY_BYTES))
+            // A NACK before it may give it any.
+            let errors = match store.jobs().get(index).stage {
+                JobStage::Leased => LAST_ERRORS_REPLY_BYTES,
+                _ => errors.map_or(0, last_errors_bytes),
+            };
+            Some(backoff_bytes(&store.policy(index).backoff) + errors)
         };
         let more = account.queues.iter().filter_map(of).max().unwrap_or(0);
         // New jobs may have any backoff and any errors.
@@ -356,4 +363,9 @@ fn matching_cost(pattern: Option<&[u8]>) -> u64 {
 fn readable_cost(readable: Readable<'_>) -> u64 {
     let all = readable.into_iter().flatten();
     1 + all.map(|glob| matching_cost(Some(glob))).sum::<u64>()
+}
+
+fn last_errors_bytes(errors: &LastErrors) -> u64 {
+    let text_bytes = errors.bytes() + errors.newest().text.len();
+    text_bytes as u64 + LAST_ERRORS_MAX as u64 * LAST_ERROR_BYTES
 }

@@ -198,7 +198,8 @@ impl LogWork {
     /// When the commit position must be written, if no record has it: so that a start has less to learn from the
     /// others.
     fn note_us(&self) -> Option<u64> {
-        self.log.is_to_be_noted().then_some(self.noted_us + STATE_NOTE_US)
+        let wait_us = if self.log.is_urgent() { 0 } else { STATE_NOTE_US };
+        self.log.is_to_be_noted().then_some(self.noted_us + wait_us)
     }
 
     /// The last record is a state: it says that everything before it is durable, so that damage to it is not taken for
