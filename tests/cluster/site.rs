@@ -397,7 +397,9 @@ impl Site {
     /// Connects to whom it is not connected.
     fn dial(&mut self, at: usize) {
         for (node, conflict) in self.hosts[at].driver().unwanted() {
-            let from = self.hosts.iter().position(|host| host.id == node).expect("it was met");
+            // Another one may have its place by now.
+            let from = self.hosts.iter().position(|host| host.id == node);
+            let Some(from) = from else { continue };
             self.disconnect(from, at);
             let clock = self.hosts[from].clock(self.now);
             if let Some(driver) = &mut self.hosts[from].driver {

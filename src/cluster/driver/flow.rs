@@ -36,14 +36,14 @@ impl Driver {
             }
         }
         if let Some(base) = restored {
-            self.directory = read(&base.members.directory);
+            self.set_directory(read(&base.members.directory));
             self.roles.keep_heard(&base.members);
             self.out.told.push(DriverEvent::Restored(base));
         }
         self.freshness.applied(self.node.applied());
         for entry in committed {
             if let Some(members) = members_of(&entry.payload) {
-                self.directory = read(&members.directory);
+                self.set_directory(read(&members.directory));
                 self.roles.keep_heard(members);
                 let all = members.all();
                 self.clocks.keep(&all);

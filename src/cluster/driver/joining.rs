@@ -33,6 +33,8 @@ pub(super) struct Joining {
     pub has_left: bool,
     /// It has met a member that it does not know: either this node was away, or that one was removed.
     pub is_unsure: bool,
+    /// Nodes that have been removed, to be told so. One that stands still keeps its connections, and has missed it.
+    left: Vec<(u64, Name)>,
     /// Nodes to call beyond the listed ones.
     pub hinted: Vec<Listed>,
     /// While this node is not a member: the members of the cluster that it has met, and when. They refuse it, so the
@@ -140,17 +142,38 @@ impl Driver {
 
     /// Nodes that were met while this one did not know whether they are members, and that it knows now were removed.
     pub fn unwanted(&mut self) -> Vec<(u64, Conflict)> {
+        let left = std::mem::take(&mut self.joining.left);
+        let left_by = self.node.applied();
+        let told = self.cluster.into_iter().flat_map(|cluster| {
+            left.iter().map(move |(node, name)| {
+                (*node, Conflict::Unknown { name: name.clone(), cluster, left_by })
+            })
+        });
+        let told: Vec<_> = told.collect();
         if !self.joining.is_unsure {
-            return Vec::new();
+            return told;
         }
-        let is_member = |claims: &&Claims| self.node.members().contains(claims.node.0);
-        let strange = self.joining.met.values().filter(|claims| !is_member(claims));
-        let of_here =
-            strange.filter(|claims| claims.cluster().is_some_and(|id| self.cluster == Some(id)));
+        let is_strange = |claims: &&Claims| {
+            claims.cluster() == self.cluster && !self.node.members().contains(claims.node.0)
+        };
+        let strange = self.joining.met.values().filter(is_strange);
         let judged: Vec<_> =
-            of_here.map(|claims| (claims.node.0, self.check_claims(claims))).collect();
-        self.joining.is_unsure = judged.iter().any(|(_, judgement)| judgement.is_ok());
-        judged.into_iter().filter_map(|(node, judgement)| Some((node, judgement.err()?))).collect()
+            strange.map(|claims| (claims.node.0, self.check_claims(claims).err())).collect();
+        self.joining.is_unsure = judged.iter().any(|(_, conflict)| conflict.is_none());
+        let has_left = |conflict: &Conflict| conflict.left_by().is_some();
+        let refused = judged.into_iter();
+        let refused =
+            refused.filter_map(|(node, conflict)| Some((node, conflict.filter(has_left)?)));
+        told.into_iter().chain(refused).collect()
+    }
+
+    /// The names and addresses from here on.
+    pub(super) fn set_directory(&mut self, directory: Option<Directory>) {
+        let before = std::mem::replace(&mut self.directory, directory).into_iter();
+        let before = before.flat_map(|directory| directory.nodes);
+        let is_gone = |id: &u64| !self.node.members().contains(*id) && *id != self.identity.node;
+        let gone = before.filter(|(id, _)| is_gone(id)).map(|(id, node)| (id, node.name));
+        self.joining.left.extend(gone);
     }
 
     /// Whether this node may not know of a member: it was away, hears no leader, and that one may be it.
