@@ -44,6 +44,23 @@ fn ask(site: &mut Site, change: MemberChange) -> Result<(), WrongChange> {
     site.hosts[leader].driver().change(change)
 }
 
+/// Whether it was told that it was removed.
+fn has_left(site: &Site, at: usize) -> bool {
+    status(site, at).is_some_and(|status| status.has_left)
+}
+
+/// A cluster of three whose second one was removed while it was down: the leader, the removed one, the other.
+fn with_one_removed(seed: u64) -> (Site, [usize; 3]) {
+    let mut site = site(seed, 3, 3);
+    let leader = site.leader().expect("it has formed");
+    let [gone, other] = [(leader + 1) % 3, (leader + 2) % 3];
+    site.kill(gone);
+    site.run_until(site.now + 5 * E);
+    ask(&mut site, remove(gone)).unwrap();
+    site.wait_for("it is gone", 10 * E, |site| are_members(site, &[leader, other]));
+    (site, [leader, gone, other])
+}
+
 /// Whether all that run have these voters and no learners, and nobody is invited.
 fn are_members(site: &Site, expected: &[usize]) -> bool {
     let mut ids: Vec<u64> = expected.iter().map(|at| site.hosts[*at].id).collect();
@@ -203,19 +220,12 @@ fn who_was_removed_does_not_come_back_but_by_an_invitation() {
 #[test]
 fn who_was_removed_while_away_is_told() {
     for seed in seeds_or(20) {
-        let mut site = site(seed, 3, 3);
-        let leader = site.leader().expect("it has formed");
-        let [gone, away] = [(leader + 1) % 3, (leader + 2) % 3];
-        site.kill(gone);
-        site.run_until(site.now + 5 * E);
-        ask(&mut site, remove(gone)).unwrap();
-        site.wait_for("it is gone", 10 * E, |site| are_members(site, &[leader, away]));
+        let (mut site, [leader, gone, away]) = with_one_removed(seed);
         site.kill(away);
         site.run_until(site.now + 5 * E);
         site.start(away);
         goes_on(&mut site);
         site.start(gone);
-        let has_left = |site: &Site, at| status(site, at).is_some_and(|status| status.has_left);
         site.wait_for("it knows", 10 * E, |site| has_left(site, gone));
         site.run_until(site.now + 10 * E);
         assert!(!has_left(&site, leader) && !has_left(&site, away), "seed {seed}");
@@ -227,23 +237,18 @@ fn who_was_removed_while_away_is_told() {
 #[test]
 fn who_was_removed_is_told_once_somebody_leads() {
     for seed in seeds_or(20) {
-        let mut site = site(seed, 3, 3);
-        let leader = site.leader().expect("it has formed");
-        let gone = (leader + 1) % 3;
-        site.kill(gone);
-        site.run_until(site.now + 5 * E);
-        ask(&mut site, remove(gone)).unwrap();
-        site.wait_for("it is gone", 10 * E, |site| are_members(site, &[leader, (leader + 2) % 3]));
+        let (mut site, [leader, gone, other]) = with_one_removed(seed);
         site.kill(leader);
         site.run_until(site.now + 5 * E);
+        // The one that was there all the time has to say so.
+        site.cut.extend([(gone, leader), (leader, gone)]);
         site.start(gone);
         site.run_until(site.now + 10 * E);
-        let has_left = |site: &Site, at| status(site, at).is_some_and(|status| status.has_left);
         assert!(!has_left(&site, gone), "seed {seed}: nobody can know");
         site.start(leader);
         site.wait_for("it knows", 20 * E, |site| has_left(site, gone));
         site.run_until(site.now + 10 * E);
-        assert!(!has_left(&site, leader) && !has_left(&site, (leader + 2) % 3), "seed {seed}");
+        assert!(!has_left(&site, leader) && !has_left(&site, other), "seed {seed}");
         goes_on(&mut site);
     }
 }

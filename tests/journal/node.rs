@@ -296,6 +296,44 @@ fn a_full_disk_keeps_what_waits_and_tells_nothing() {
     assert_eq!(done, [LogDone::Persisted(99)]);
 }
 
+/// New members are to be recorded as committed at once. Without space that is tried once, and then like any other.
+#[test]
+fn a_full_disk_is_not_asked_for_space_all_the_time() {
+    // Members behind so many blanks, committed, which no record says.
+    let begin = |blanks: u64| {
+        let storage = Lossy::new();
+        let (_, mut log) = open(&storage);
+        let payload = |index| match index {
+            1 => Payload::Members(members(&[ID])),
+            _ if index == blanks + 2 => Payload::Members(members(&[ID, 8])),
+            _ => Payload::Blank,
+        };
+        let last = blanks + 2;
+        let one = |index| LogEntry { index, term: 1, node: 1, payload: payload(index) };
+        let entries = (1..=last).map(one).collect();
+        let write = Write { number: 1, base: None, entries, vote: None, commit: 1 };
+        let mut ops = VecDeque::from([Op::Write(write), Op::Stamp(last)]);
+        log.carry_out(&mut ops, &mut Vec::new()).unwrap();
+        log.sync(&mut Vec::new()).unwrap();
+        assert!(log.is_urgent());
+        (storage, log)
+    };
+    let needs_a_segment = |blanks: &u64| {
+        let (_, mut log) = begin(*blanks);
+        let before = log.log.segments();
+        log.note_committed().unwrap();
+        assert!(!log.is_urgent() && !log.is_to_be_noted());
+        log.log.segments() > before
+    };
+    let blanks = (1..2_000).find(needs_a_segment).expect("a segment is full in the end");
+    let (storage, mut log) = begin(blanks);
+    storage.fail_after(0, Fault::Error(ErrorKind::StorageFull));
+    log.note_committed().unwrap();
+    assert!(log.is_to_be_noted() && !log.is_urgent());
+    log.note_committed().unwrap();
+    assert!(!log.is_to_be_noted());
+}
+
 fn count_of(entry: &LogEntry) -> u64 {
     match &entry.payload {
         Payload::Facts(facts) => facts.count.into(),

@@ -1,6 +1,6 @@
 //! Several partitions in a process, and one of them is damaged, fails, is emptied, or is asked for what another one has.
 
-use crate::program::partitions::{FOUR, connect, queues, start};
+use crate::program::partitions::{FOUR, connect, partition, queues, start};
 use crate::support::http::{free_port, get};
 use crate::support::patience::until;
 use crate::support::program::{Folder, Program, Wire};
@@ -71,20 +71,16 @@ fn one_whose_disk_fails_refuses_alone() {
         "it shows what it has"
     );
     until("the process says so", || (get(port, "/readyz").status == 503).then_some(()));
-    let (status, _) = {
-        program.terminate();
-        program.ended()
-    };
-    assert!(!status.success(), "what partition 1 could not write is no success");
+    program.terminate();
+    assert!(!program.ended().0.success(), "what partition 1 could not write is no success");
 }
 
 #[test]
 fn a_flush_and_a_cursor_are_of_one_partition() {
     let folder = Folder::new("partitions");
     let (program, mut wires) = start(&folder, &["--appendonly", "no"]);
-    let names = (0..400).map(|n| format!("q{n}"));
-    for name in names {
-        let at = crate::program::partitions::partition(&name);
+    for name in (0..400).map(|n| format!("q{n}")) {
+        let at = partition(&name);
         assert!(!wires[at].ask(&format!("DELAY.ADD {name} 1h x")).is_failed());
     }
     let before = jobs(&mut wires);

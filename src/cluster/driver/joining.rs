@@ -34,7 +34,7 @@ pub(super) struct Joining {
     /// It has met a member that it does not know: either this node was away, or that one was removed.
     pub is_unsure: bool,
     /// Nodes that have been removed, to be told so. One that stands still keeps its connections, and has missed it.
-    left: Vec<(u64, Name)>,
+    left: Vec<(u64, Conflict)>,
     /// Nodes to call beyond the listed ones.
     pub hinted: Vec<Listed>,
     /// While this node is not a member: the members of the cluster that it has met, and when. They refuse it, so the
@@ -140,40 +140,39 @@ impl Driver {
         self.cluster.is_none() && claims.cluster().is_some_and(is_joined)
     }
 
-    /// Nodes that were met while this one did not know whether they are members, and that it knows now were removed.
+    /// Nodes that were removed, to be turned away: those that have left since the last call, and those that were met while
+    /// this node did not know whether they are members.
     pub fn unwanted(&mut self) -> Vec<(u64, Conflict)> {
-        let left = std::mem::take(&mut self.joining.left);
-        let left_by = self.node.applied();
-        let told = self.cluster.into_iter().flat_map(|cluster| {
-            left.iter().map(move |(node, name)| {
-                (*node, Conflict::Unknown { name: name.clone(), cluster, left_by })
-            })
-        });
-        let told: Vec<_> = told.collect();
-        if !self.joining.is_unsure {
-            return told;
+        let mut unwanted = std::mem::take(&mut self.joining.left);
+        if !std::mem::take(&mut self.joining.is_unsure) {
+            return unwanted;
         }
-        let is_strange = |claims: &&Claims| {
-            claims.cluster() == self.cluster && !self.node.members().contains(claims.node.0)
-        };
-        let strange = self.joining.met.values().filter(is_strange);
-        let judged: Vec<_> =
-            strange.map(|claims| (claims.node.0, self.check_claims(claims).err())).collect();
-        self.joining.is_unsure = judged.iter().any(|(_, conflict)| conflict.is_none());
-        let has_left = |conflict: &Conflict| conflict.left_by().is_some();
-        let refused = judged.into_iter();
-        let refused =
-            refused.filter_map(|(node, conflict)| Some((node, conflict.filter(has_left)?)));
-        told.into_iter().chain(refused).collect()
+        for claims in self.joining.met.values() {
+            let is_member = self.node.members().contains(claims.node.0);
+            if is_member || claims.cluster() != self.cluster {
+                continue;
+            }
+            match self.check_claims(claims) {
+                Ok(()) => self.joining.is_unsure = true,
+                Err(conflict) if conflict.left_by().is_some() => {
+                    unwanted.push((claims.node.0, conflict));
+                }
+                Err(_) => {}
+            }
+        }
+        unwanted
     }
 
-    /// The names and addresses from here on.
+    /// The names and addresses from here on, as of the members that are applied.
     pub(super) fn set_directory(&mut self, directory: Option<Directory>) {
-        let before = std::mem::replace(&mut self.directory, directory).into_iter();
-        let before = before.flat_map(|directory| directory.nodes);
-        let is_gone = |id: &u64| !self.node.members().contains(*id) && *id != self.identity.node;
-        let gone = before.filter(|(id, _)| is_gone(id)).map(|(id, node)| (id, node.name));
-        self.joining.left.extend(gone);
+        let left_by = self.node.applied();
+        let Some(before) = std::mem::replace(&mut self.directory, directory) else { return };
+        let cluster = ClusterId(before.cluster);
+        for (id, directory::Node { name, .. }) in before.nodes {
+            if id != self.identity.node && !self.node.members().contains(id) {
+                self.joining.left.push((id, Conflict::Unknown { name, cluster, left_by }));
+            }
+        }
     }
 
     /// Whether this node may not know of a member: it was away, hears no leader, and that one may be it.

@@ -96,7 +96,7 @@ pub enum Conflict {
         cluster: ClusterId,
         member: NodeId,
         is: NodeId,
-        /// As of this index it is no member, if it was one.
+        /// If it was a member: the index of a directory without it.
         left_by: Option<u64>,
     },
     #[error(
@@ -106,7 +106,7 @@ pub enum Conflict {
     Unknown {
         name: Name,
         cluster: ClusterId,
-        /// As of this index it is no member.
+        /// The index of a directory without it.
         left_by: u64,
     },
     /// Its folder is empty, and the cluster has formed without it.
@@ -125,7 +125,7 @@ pub enum Conflict {
 }
 
 impl Conflict {
-    /// As of which index a node that was a member is none any more, if that is the conflict.
+    /// If the conflict is that a node was removed: the index of a directory without it.
     pub fn left_by(&self) -> Option<u64> {
         match self {
             Conflict::Unknown { left_by, .. } => Some(*left_by),

@@ -153,7 +153,7 @@ pub enum Refusal {
     Told(String),
     #[error("this node was removed from its cluster while it was away")]
     Left {
-        /// Of a directory without this node, as the other one has applied it.
+        /// The index of a directory without this node, which the other one has applied.
         index: u64,
     },
 }

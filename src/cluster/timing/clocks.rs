@@ -98,12 +98,13 @@ impl ClockNote {
         let (health, last) = match more.split_at_checked(Health::BYTES) {
             None if more.is_empty() => (None, None),
             None => return None,
-            Some((health, [])) => (Some(health), None),
-            Some((health, last)) => (Some(health), Some(u64::from_le_bytes(last.try_into().ok()?))),
-        };
-        let health = match health {
-            Some(health) => Some(Health::decode(health)?),
-            None => None,
+            Some((health, last)) => {
+                let last = match last {
+                    [] => None,
+                    last => Some(u64::from_le_bytes(last.try_into().ok()?)),
+                };
+                (Some(Health::decode(health)?), last)
+            }
         };
         let mut all = bytes
             .chunks_exact(8)

@@ -60,8 +60,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
         .tips(&["nondeterministic_output"])
         .reply("Array, for each partition of this process a map (in RESP2 a flat array): `partition`, `slots`, \
-                `leader` and `nodes` (names), `behind` (how many entries the node that is furthest behind lacks, if \
-                this node leads), and `trouble`: nil, or what is wrong or waited for. Of a partition that other nodes \
+                `leader` and `nodes` (names), `behind` (how many entries the node that is furthest behind lacks, as \
+                far as this node knows), and `trouble`: nil, or what is wrong or waited for. Of a partition that other nodes \
                 hold, those that this one knows. An error if the server is not in a cluster.")
         .example(&[(
             "DELAY.CLUSTER ALL",

@@ -59,7 +59,7 @@ fn read(address: &str) -> Option<(String, String, Option<u16>)> {
     let authority = address.authority()?;
     let (host, port) = (authority.host(), authority.port_u16());
     let shown = port.map_or(host.to_owned(), |port| format!("{host}:{port}"));
-    // Nothing else: no user, path, query or fragment, no port that is none.
+    // No user, path, query or fragment, and not port 0.
     let is_all = format!("{scheme}://{shown}") == text && !host.is_empty() && port != Some(0);
     is_all.then(|| (scheme.to_owned(), host.to_owned(), port))
 }

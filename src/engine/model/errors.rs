@@ -68,16 +68,18 @@ pub fn kind_of(text: &[u8]) -> ErrorKindText {
 /// At most the bytes that are allowed, no half character and no space at the end.
 fn cut(kind: &mut ErrorKindText) {
     if kind.len() > ERROR_KIND_BYTES_MAX {
-        let mut end = ERROR_KIND_BYTES_MAX;
-        // A character has four bytes at most; what is none is cut where it stands.
-        while end > ERROR_KIND_BYTES_MAX - 3 && kind[end] & 0xc0 == 0x80 {
-            end -= 1;
-        }
-        kind.truncate(end);
+        let end = end_of_character(kind, ERROR_KIND_BYTES_MAX);
+        kind.truncate(end.unwrap_or(ERROR_KIND_BYTES_MAX - 3));
     }
     while kind.last() == Some(&b' ') {
         kind.pop();
     }
+}
+
+/// Where the last whole character of a longer text ends that ends at `at` or up to three bytes before it: a character has
+/// four bytes at most. None in what is not UTF-8.
+pub(super) fn end_of_character(text: &[u8], at: usize) -> Option<usize> {
+    (at - 3..=at).rev().find(|end| text[*end] & 0xc0 != 0x80)
 }
 
 fn is_of_word(byte: u8) -> bool {

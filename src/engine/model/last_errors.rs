@@ -7,6 +7,7 @@
 //! A job that failed with 1 KiB of text, and with as much twice before, takes 1,322 bytes here: of the earlier ones only the
 //! beginning is kept.
 
+use crate::engine::model::errors::end_of_character;
 use crate::limits::{EARLIER_ERROR_BYTES_MAX, LAST_ERRORS_MAX};
 use crate::time::Millis;
 use bytes::{Buf, BufMut};
@@ -100,9 +101,7 @@ fn shortened(text: &[u8]) -> &[u8] {
     if text.len() <= EARLIER_ERROR_BYTES_MAX {
         return text;
     }
-    let is_inside = |at: &usize| text[*at] & 0xc0 == 0x80;
-    let ends = (EARLIER_ERROR_BYTES_MAX - 3..=EARLIER_ERROR_BYTES_MAX).rev();
-    let end = ends.into_iter().find(|at| !is_inside(at));
+    let end = end_of_character(text, EARLIER_ERROR_BYTES_MAX);
     &text[..end.unwrap_or(EARLIER_ERROR_BYTES_MAX)]
 }
 

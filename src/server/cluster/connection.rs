@@ -45,7 +45,7 @@ pub struct Context {
     pub clocks: Vec<(u64, ClockNote)>,
     /// Whether they hold the same as others, as they ask and answer.
     pub verify: Vec<(u64, VerifyNote)>,
-    /// The reasons of called nodes that refused this one; of one that it has left, as of which index.
+    /// Why called nodes refused this one; if it was removed, with the index of a directory without it.
     pub refused: Vec<(String, Option<u64>)>,
     /// Through which bases come and go; nothing where there is no journal.
     pub bases: Option<Arc<Bases>>,

@@ -48,7 +48,7 @@ pub struct EntryLog<S: Storage> {
     committed: Index,
     /// The committed index that the log has recorded already.
     noted: Index,
-    /// The newest members that were written.
+    /// The newest members that were written and whose commit was not tried to be recorded.
     members: Index,
     storage: Arc<S>,
     arrived: ArrivedBases,
@@ -142,6 +142,10 @@ impl<S: Storage> EntryLog<S> {
     pub fn note_committed(&mut self) -> io::Result<()> {
         if !self.is_to_be_noted() {
             return Ok(());
+        }
+        if self.is_urgent() {
+            // Without space it is tried again like any other, once a second and not all the time.
+            self.members = Index(0);
         }
         match self.log.note_state() {
             Err(error) if !self.log.is_poisoned() && may_pass(&error) => Ok(()),

@@ -49,7 +49,7 @@ pub trait Peers {
     fn take_clocks(&mut self) -> Vec<(u64, ClockNote)>;
     /// Whether all hold the same, as peers have asked and answered since the last call.
     fn take_verify(&mut self) -> Vec<(u64, VerifyNote)>;
-    /// Refusals by called nodes since the last call; of those that this node has left, as of which index.
+    /// Refusals by called nodes since the last call; if this node was removed, with the index of a directory without it.
     fn take_refused(&mut self) -> Vec<(String, Option<u64>)>;
     /// The results of bases since the last call.
     fn take_base_events(&mut self) -> Vec<BaseEvent>;

@@ -131,7 +131,7 @@ fn of_this_node(node: &OwnNode<'_>, state: &ServerState, found: &mut Vec<Trouble
     }
 }
 
-/// What is known of the others: by the leader at once, by any other node within some seconds.
+/// The other nodes. The leader knows at once how they are, a follower within some seconds.
 fn others(state: &ServerState, found: &mut Vec<Trouble>) {
     for peer in peers(state).iter().filter(|peer| peer.state != "unreachable") {
         let name = peer.name;

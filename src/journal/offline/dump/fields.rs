@@ -337,8 +337,8 @@ impl<'a> DumpFields<'a> {
                 fields.push(("died", died.into()));
             }
             fields.push(("error", history.error().map(Box::<[u8]>::from).into()));
-            let errors = history.errors.iter().filter(|errors| errors.newest().given.is_some());
-            for errors in errors {
+            let errors = history.errors.as_ref();
+            if let Some(errors) = errors.filter(|errors| errors.newest().given.is_some()) {
                 let all = errors.all().map(|error| error_fields(&error)).collect();
                 fields.push(("errors", FieldValue::List(all)));
             }
