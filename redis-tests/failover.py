@@ -61,8 +61,8 @@ CLUSTER_CLIENTS = {
     # DELAYD_GLIDE is a Python with valkey-glide, 80 MB.
     "valkey_glide": lambda path, home: [os.environ.get("DELAYD_GLIDE", ""), f"{path}.py"],
 }
-# They stay with a node that is silent and has connections: redis-rs reads what it says of itself without a time limit, glide looks
-# once a minute whether it leads.
+# They stay with a node that is silent and has connections: redis-rs reads what it says of itself, and what the first of its
+# Sentinels says, without a time limit; glide looks once a minute whether it leads.
 WAIT_FOR_THE_SILENT = ("redis_rs", "valkey_glide")
 # Each client has so long to be answered again; nodes need about half a second to elect another leader.
 PATIENCE_S = 10
@@ -165,7 +165,7 @@ def run(name):
             for how in ENDS:
                 leader = cluster.leader()
                 program.longest = program.idle = 0
-                if how == signal.SIGSTOP and CLUSTER and name in WAIT_FOR_THE_SILENT:
+                if how == signal.SIGSTOP and name in WAIT_FOR_THE_SILENT:
                     continue
                 if how == signal.SIGSTOP:
                     # It vanishes without a word: its connections stay.
