@@ -38,10 +38,17 @@ UNIT = $(DESTDIR)$(PREFIX)/lib/systemd/system/delayd.service
 CONF = $(DESTDIR)$(SYSCONFDIR)/delayd/delayd.conf
 SHARE = $(DESTDIR)$(PREFIX)/share
 
-step = @printf '\n==> %s\n' "$(1)"
+# What the clients are tested with. A release checks itself by `make build redis-tests PROGRAM=target/release/delayd`.
+PROGRAM ?= target/debug/delayd
+
+# Simulations and lints only calculate: they have what the tests that wait leave of the processors. Lints come second: cargo
+# builds for one caller at a time, and those that have something to build are over by then.
+IDLE := $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0)
+
+step = @printf '\n==> %s  %s\n' "$$(date +%T)" "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help check test deps lint deny unit build run redis-tests small-test redis-rust clients-test libraries-and-packages compose-check bench versus soak soak-real upgrade-test fuzz \
+.PHONY: help check test deps lint format lints deny unit simulations waiting-tests build run redis-tests small-test redis-rust clients-test libraries-and-packages compose-check bench versus soak soak-real upgrade-test fuzz \
 	docs static cross-tools install uninstall package package-test dist dist-test dist-join clean
 
 help: ## this list
@@ -58,17 +65,25 @@ check: ## formatting, the library and all tests without sockets; needs only a co
 
 # What asks for root or much disk comes last: what is wrong with the code is known before. The clients on a small machine use the
 # libraries that are installed before.
-test: lint deny unit compose-check libraries-and-packages small-test ## everything that must hold, as in CI; installs what it needs
+test: format deny target/debug/delayd ## everything that must hold, as in CI; installs what it needs
+	@$(IDLE) $(MAKE) --no-print-directory simulations lints BUILT=yes >target/calculating.log 2>&1 & calculating=$$!; \
+	failed=0; \
+	$(MAKE) --no-print-directory waiting-tests compose-check libraries-and-packages small-test BUILT=yes || failed=1; \
+	wait $$calculating || failed=1; cat target/calculating.log; exit $$failed
 
 deps: ## install what the Redis clients need
 	$(call step,what the Redis clients need)
 	@redis-tests/install
 
-lint: ## formatting and lints
+lint: format lints ## formatting and lints
+
+format:
 	$(call step,formatting)
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	cargo fmt --check
 	cargo fmt --check --manifest-path redis-tests/rust/Cargo.toml
+
+lints:
 	$(call step,lints)
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	cargo clippy --locked --quiet --all-targets -- -D warnings
@@ -84,17 +99,21 @@ deny: ## check crates against deny.toml if cargo-deny is installed, advisories i
 		cargo deny --locked --offline check bans licenses sources; \
 	fi
 
+unit: target/debug/delayd ## the tests written in Rust, documentation examples included
+	@$(IDLE) $(MAKE) --no-print-directory simulations BUILT=yes >target/calculating.log 2>&1 & calculating=$$!; \
+	failed=0; $(MAKE) --no-print-directory waiting-tests BUILT=yes || failed=1; \
+	wait $$calculating || failed=1; cat target/calculating.log; exit $$failed
+
+simulations: target/debug/delayd
+	$(call step,simulations)
+	cargo test --locked --quiet --test simulations
+
 # Most of tests/it waits. With as many threads as cores it takes 310 s, with twice as many 150, with four times as many 109.
-unit: export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(nproc))
-# Simulations only calculate: they have what the other tests, many of which wait, leave of the processors.
-IDLE := $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0)
+waiting-tests: export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(nproc))
 OTHER_TESTS = $(filter-out simulations,$(basename $(notdir $(wildcard tests/*.rs))) $(notdir $(patsubst %/main.rs,%,$(wildcard tests/*/main.rs))))
-unit: ## the tests written in Rust, documentation examples included
+waiting-tests: target/debug/delayd
 	$(call step,tests)
-	cargo test --locked --quiet --lib --bins --tests --examples --no-run
-	@$(IDLE) cargo test --locked --quiet --test simulations >target/simulations.log 2>&1 & simulations=$$!; \
-	failed=0; cargo test --locked --quiet --lib --bins --examples $(OTHER_TESTS:%=--test %) || failed=1; \
-	wait $$simulations || failed=1; cat target/simulations.log; exit $$failed
+	cargo test --locked --quiet --lib --bins --examples $(OTHER_TESTS:%=--test %)
 	$(call step,documentation examples)
 	cargo test --locked --quiet --doc
 
@@ -105,11 +124,9 @@ build: ## the server, target/release/delayd
 run: ## build and start the server on 127.0.0.1:9248
 	cargo run --locked --release
 
-# The program that the tests in Rust start, too: nothing is built for the clients alone. A release checks itself by
-# `make build redis-tests PROGRAM=target/release/delayd`.
-PROGRAM ?= target/debug/delayd
-$(CURDIR)/target/debug/delayd target/debug/delayd: FORCE
-	$(call step,the server)
+# The program that the tests in Rust start, too: nothing is built for the clients alone.
+$(CURDIR)/target/debug/delayd target/debug/delayd: $(if $(BUILT),,FORCE)
+	$(call step,the server and its tests)
 	cargo test --locked --quiet --lib --bins --tests --examples --no-run
 FORCE:
 
