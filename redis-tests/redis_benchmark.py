@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from harness import HOST, PORT, Raw, check, equal, finish, needs, queue  # noqa: E402
+from harness import HOST, PORT, Raw, Server, check, equal, finish, free_ports, needs, queue  # noqa: E402
 
 
 def bench(*args):
@@ -68,5 +68,15 @@ with check("DELAY.RESERVE and DELAY.POP on what is there"):
     bench("-n", "5000", "DELAY.ADD", q, "0", "x")
     bench("-n", "2000", "DELAY.RESERVE", "NOWAIT", "1", q, "LEASE", "1h")
     bench("-n", "2000", "-P", "16", "DELAY.POP", q, "NOWAIT")
+
+with check("--cluster finds all partitions"):
+    with Server("--cluster-partitions", "4", port=free_ports(4)) as server:
+        bench("-p", str(server.port), "--cluster", "-n", "4000", "DELAY.ADD", "q{tag}", "1h", "x")
+        counts = []
+        for at in range(4):
+            with Raw("127.0.0.1", server.port + at) as raw:
+                counts.append(sum(raw.call("DELAY.LEN", q) for q in raw.call("KEYS", "*")))
+        if sum(counts) < 4000 or min(counts) < 500:
+            raise AssertionError(f"{counts} jobs in the partitions")
 
 finish()

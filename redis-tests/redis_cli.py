@@ -14,7 +14,7 @@ import termios
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from harness import HOST, PORT, Raw, check, encode, equal, finish, needs, queue  # noqa: E402
+from harness import HOST, PORT, Raw, Server, check, encode, equal, finish, free_ports, needs, queue  # noqa: E402
 
 CLI = ["redis-cli", "-h", HOST, "-p", str(PORT)]
 
@@ -248,5 +248,29 @@ with check("MONITOR shows a command"):
         terminal.until(r"OK")
         cli("DELAY.ADD", q, "1h", "x")
         terminal.until(rf'"DELAY.ADD" "{q}" "1h" "x"')
+
+with check("-c follows MOVED; --cluster check and info see all partitions, and reshard is refused"):
+    with Server("--cluster-partitions", "4", port=free_ports(4)) as server:
+        def at_first(*args):
+            done = subprocess.run(
+                ["redis-cli", "-p", str(server.port), *args], capture_output=True, text=True, timeout=20
+            )
+            return done.stdout + done.stderr
+
+        for n in range(16):
+            equal(at_first("-c", "DELAY.ADD", f"q{n}", "1h", "x", "ID", "a"), "a\n")
+        holds(at_first("DELAY.LEN", "q2"), "MOVED ")
+        place = f"127.0.0.1:{server.port}"
+        for how in ("check", "info"):
+            text = at_first("--cluster", how, place)
+            holds(text, "[OK] 16 keys in 4 masters.", *(f"127.0.0.1:{server.port + k}" for k in range(4)))
+        holds(at_first("--cluster", "check", place), "[OK] All 16384 slots covered.")
+        with Raw("127.0.0.1", server.port) as raw:
+            target = raw.call("CLUSTER", "MYID").decode()
+        moved = at_first("--cluster", "reshard", place, "--cluster-from", "all", "--cluster-to", target, "--cluster-slots", "5", "--cluster-yes")
+        holds(moved, "slots are fixed")
+        joined = at_first("--cluster", "add-node", f"127.0.0.1:{PORT}", place)
+        if "[OK] New node added correctly" in joined:
+            raise AssertionError(joined)
 
 finish()

@@ -30,7 +30,9 @@ pub fn check(config: &Config) -> Result<(), RefusedOptions> {
         return refused(Name::UnixSocket, format!("{whole} {count}"));
     }
     if config.number(Name::SentinelPort) != 0 {
-        let reason = format!("{whole} {count}: clients of a Redis Cluster need no Sentinel");
+        let reason = format!(
+            "{whole} {count}: clients of several speak as to a Redis Cluster (cluster-enabled) and need no Sentinel"
+        );
         return refused(Name::SentinelPort, reason);
     }
     let last = |name| config.number(name) + u64::from(ports(name, count)) - 1;
@@ -90,7 +92,8 @@ mod tests {
         let text = refused(&[four, ("cluster-announce-port", "65533")]);
         assert!(text.ends_with("the ports of 4 partitions would end at 65536"), "{text}");
         assert!(refused(&[four, ("unixsocket", "/s")]).starts_with("unixsocket /s: is for a"));
-        assert!(refused(&[four, ("sentinel-port", "9")]).starts_with("sentinel-port 9: is for a"));
+        let text = refused(&[four, ("sentinel-port", "9")]);
+        assert!(text.starts_with("sentinel-port 9: is for a") && text.contains("cluster-enabled"));
         config(&[("port", "7000"), ("tls-port", "7001"), ("unixsocket", "/s")]).check().unwrap();
     }
 

@@ -122,7 +122,7 @@ impl Stopper {
 
     /// The same, but does not hurry a server that was asked already.
     pub fn stop_once(&self) {
-        self.0.stop_once();
+        self.0.stop_at_least(1);
     }
 }
 

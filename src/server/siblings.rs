@@ -166,7 +166,7 @@ impl Siblings {
     /// This partition's node was removed: it ends in order, and the process begins another one in an empty folder.
     pub fn leave(&self) {
         self.shown().leaves.store(true, Relaxed);
-        self.shown().notifier.stop_once();
+        self.shown().notifier.stop_at_least(1);
     }
 
     /// Whether a partition ends because its node was removed.
@@ -229,10 +229,7 @@ impl Siblings {
     /// The other partitions are to stop in order, too; at once, if `now`.
     pub fn stop_others(&self, now: bool) {
         for shown in self.others() {
-            shown.notifier.stop_once();
-            if now {
-                shown.notifier.stop();
-            }
+            shown.notifier.stop_at_least(if now { 2 } else { 1 });
         }
     }
 

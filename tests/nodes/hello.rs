@@ -1,7 +1,7 @@
 //! Two nodes that meet: whom they take for whom, and all that is refused.
 
 use crate::support::seeds::{Seen, for_each_seed};
-use delayd::cluster::members::claims::{Claims, ClusterId, Holds, NodeId};
+use delayd::cluster::members::claims::{Claims, ClusterId, Holds, NodeId, version_text};
 use delayd::cluster::members::names::{Address, Name};
 use delayd::cluster::peer::frame::{
     FrameError, FrameKind, Inbox, Lane, PREFACE, encode, encode_sealed,
@@ -475,4 +475,15 @@ fn a_caller_believes_only_the_one_it_called() {
     assert!(text.starts_with("n1 and n2 both have the id 000000000000000b"), "{text}");
     assert_eq!(refused(answered("n 2", 12, None)), "a Welcome that cannot be read");
     assert_eq!(refused(answered("n2", 0, None)), "a Welcome that cannot be read");
+}
+
+/// The partition is told with the version. Nodes from before there were any say nothing of it: they have all slots.
+#[test]
+fn a_version_tells_of_which_partition_a_node_is() {
+    let of = |partition, count| {
+        let version = version_text("0.1.0", partition, count);
+        Claims { version, ..claims("n1", 11) }.partition().to_owned()
+    };
+    assert_eq!(claims("n1", 11).partition(), "0.of.1");
+    assert_eq!((of(0, 1), of(3, 16)), ("0.of.1".to_owned(), "3.of.16".to_owned()));
 }

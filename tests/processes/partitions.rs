@@ -3,7 +3,8 @@
 use crate::processes::spread::{Nodes, PARTITIONS};
 use crate::support::http::free_ports;
 use crate::support::patience::until;
-use crate::support::program::{Folder, Program, Reply};
+use crate::support::program::{Folder, Program, Reply, Wire};
+use delayd::hash_slot::{hash_slot, partition_of};
 
 #[test]
 fn every_partition_has_a_leader_of_its_own_and_loses_nothing_with_it() {
@@ -99,6 +100,7 @@ fn partitions_move_to_nodes_that_come_and_from_those_that_go() {
     assert!(nodes.placed().iter().all(|own| *own == ["n0", "n1", "n2"]));
     assert!(!is_invited(&nodes));
     let (n3, n4) = (nodes.join(), nodes.join());
+    nodes.say("beat", "DELAY.SCHEDULE SET beat b x EVERY 1s CATCHUP 100");
     let shown = spread(&nodes, 0, &["--with", &n3, "--with", &n4, "--dry-run"]);
     assert!(shown.ends_with("nothing was changed\n"), "{shown}");
     spread(&nodes, 0, &["--with", &n3, "--with", &n4]);
@@ -126,12 +128,19 @@ fn partitions_move_to_nodes_that_come_and_from_those_that_go() {
         });
     }
     assert!(spread(&nodes, 4, &[]).contains("nothing has to be moved"));
+    // Who waits where a leader goes is told, or finds its connection closed; it is never given anything.
+    let mut waiting: Vec<Wire> = (0..PARTITIONS).filter_map(|at| waiting(&nodes, at)).collect();
+    assert!(!waiting.is_empty(), "one of the first nodes leads one");
     spread(
         &nodes,
         4,
         &["--without", "n0", "--without", "n1", "--without", "n2", "--replicas", "2"],
     );
     assert_eq!(nodes.placed(), vec![["n3", "n4"]; 4]);
+    for waits in &mut waiting {
+        let told = waits.read();
+        assert!(told.as_ref().map_or(true, |told| told.is_error("UNBLOCKED")), "{told:?}");
+    }
     counted(&nodes);
     let kept = std::fs::read_dir(&nodes.folders[0].0).unwrap().flatten();
     let kept = kept.filter(|entry| entry.file_name().to_str().unwrap().ends_with(".removed"));
@@ -146,4 +155,56 @@ fn partitions_move_to_nodes_that_come_and_from_those_that_go() {
     spread(&nodes, 1, &["--with", &n0]);
     assert!(nodes.placed().iter().all(|own| *own == ["n0", "n3", "n4"]));
     counted(&nodes);
+    // What is recurring went on with its partition: each second once.
+    nodes.say("beat", "DELAY.SCHEDULE PAUSE beat b");
+    let jobs = nodes.say("beat", "DELAY.PEEK beat READY COUNT 1000");
+    let instant = |job: &Reply| -> u64 {
+        let id = job.array().unwrap()[0].text();
+        id.strip_prefix("b@").expect("an occurrence").parse().unwrap()
+    };
+    let mut instants: Vec<u64> = jobs.array().unwrap().iter().map(instant).collect();
+    instants.sort_unstable();
+    assert!(instants.len() > 2 && instants.windows(2).all(|two| two[1] == two[0] + 1_000));
+    let schedule = nodes.say("beat", "DELAY.SCHEDULE GET beat b");
+    let fields = schedule.array().unwrap();
+    let made = fields.iter().position(|field| *field == Reply::Bulk(b"made".to_vec())).unwrap();
+    assert_eq!(fields[made + 1].number(), instants.len() as i64);
+}
+
+/// Whoever waits for a job of a partition that one of the first nodes leads.
+fn waiting(nodes: &Nodes, partition: u16) -> Option<Wire> {
+    let leader = nodes.leaders()?[usize::from(partition)];
+    let mut wire = nodes.wire(leader, partition).ok().filter(|_| leader < 3)?;
+    let here = |queue: &String| partition_of(hash_slot(queue.as_bytes()), PARTITIONS) == partition;
+    let queue = (0..).map(|n| format!("empty{n}")).find(here)?;
+    wire.push_line(&format!("DELAY.RESERVE 0 1 {queue}"));
+    wire.flush().ok()?;
+    Some(wire)
+}
+
+/// A change of members needs a leader: without one it is waited for, and the run goes on where it was.
+#[test]
+fn a_balance_waits_for_leaders_and_goes_on_without_a_node_that_came_and_died() {
+    let mut nodes = Nodes::start(&[]);
+    until("each partition has a leader", || nodes.leaders());
+    let n3 = nodes.join();
+    let mut interrupted = nodes.balancing(0, &["--with", &n3, "--without", "n0"]).spawn().unwrap();
+    let is_known = |nodes: &Nodes| {
+        let rows = nodes.leader(0)?.try_ask("DELAY.CLUSTER").ok()?;
+        (rows.array()?.len() == 4).then_some(())
+    };
+    until("it has come", || is_known(&nodes));
+    nodes.programs[3].take().unwrap().kill();
+    interrupted.kill().unwrap();
+    interrupted.wait().unwrap();
+    for node in [1, 2] {
+        nodes.programs[node].take().unwrap().kill();
+    }
+    let waits = nodes.balancing(0, &["--without", "n3"]).spawn().unwrap();
+    nodes.begin(1);
+    nodes.begin(2);
+    let output = waits.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert!(nodes.placed().iter().all(|own| *own == ["n0", "n1", "n2"]), "{text}");
 }

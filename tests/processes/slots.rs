@@ -117,3 +117,27 @@ fn whoever_says_so_reads_from_a_follower() {
     });
     assert!(wire.ask("DELAY.POP mail NOWAIT").is_error("MOVED"));
 }
+
+/// Who waits is told, who has begun a transaction is closed and nothing of it was done; both are sent on afterwards.
+#[test]
+fn who_waits_or_has_begun_a_transaction_is_let_go_by_a_leader_that_goes() {
+    let trio = start();
+    let leader = trio.leader();
+    all_name(&trio, &[0, 1, 2], leader);
+    let mut waits = trio.wire(leader);
+    waits.push_line("DELAY.RESERVE 0 1 empty");
+    waits.flush().unwrap();
+    trio.wire(leader).wait_for("blocked_clients", |count| count == "1");
+    let mut begun = trio.wire(leader);
+    assert_eq!(begun.ask("MULTI").text(), "OK");
+    assert_eq!(begun.ask("DELAY.ADD mail 1h x ID of-exec").text(), "QUEUED");
+    assert_eq!(trio.wire(leader).ask("FAILOVER").text(), "OK");
+    assert!(waits.read().unwrap().is_error("UNBLOCKED"));
+    assert!(waits.read().is_err(), "it is closed");
+    assert!(begun.try_ask("EXEC").is_err(), "so is this one");
+    let next = wait_until("another one leads", || trio.try_leader().filter(|now| *now != leader));
+    wait_until("who led sends clients on", || {
+        (sent_to(&trio, leader) == Some(port(&trio, next))).then_some(())
+    });
+    assert_eq!(trio.wire(next).ask("DELAY.GET mail of-exec"), Reply::Nil);
+}

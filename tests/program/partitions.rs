@@ -1,6 +1,6 @@
 //! Several partitions in a process: each queue in its own, one set of limits, options and users, and all or none of them.
 
-use crate::support::http::{free_port, get};
+use crate::support::http::{free_port, free_ports, get};
 use crate::support::patience::until;
 use crate::support::program::{Folder, Program, Reply, Wire, seed};
 use delayd::hash_slot::{hash_slot, partition_of};
@@ -136,13 +136,12 @@ fn a_folder_is_opened_with_as_many_partitions_as_it_has() {
 #[test]
 fn nothing_starts_without_all_ports() {
     let folder = Folder::new("partitions");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let first = (port - 2).to_string();
+    let first = free_ports(4);
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", first + 2)).unwrap();
     let mut command = Program::command(&folder.0, &FOUR);
-    command.args(["--port", &first]);
+    command.args(["--port", &first.to_string()]);
     let log = Program::try_start(command).map(|program| program.log()).expect_err("refused");
-    assert!(log.contains("cannot listen on 127.0.0.1:"), "{log}");
+    assert!(log.contains(&format!("cannot listen on 127.0.0.1:{}:", first + 2)), "{log}");
     assert!(!folder.0.join("partitions").exists());
     // What it had begun is no hindrance.
     start(&folder, &[]).0.stop();
@@ -237,6 +236,8 @@ fn memory_and_connections_are_those_of_the_process() {
     until("the others lack it", || wires[0].ask(&add).is_error("OOM").then_some(()));
     let popped = wires[0].ask(&format!("DELAY.POP {} NOWAIT", queues[0]));
     assert!(!popped.is_failed(), "{popped:?}");
+    let used: Vec<u64> = wires.iter_mut().map(|wire| wire.number("used_memory")).collect();
+    assert!(used[1] > 20 << 20 && used[0].max(used[2]).max(used[3]) < 4 << 20, "{used:?}");
     wires[1].ask(&format!("DEL {}", queues[1]));
     until("there is memory again", || (!wires[0].ask(&add).is_failed()).then_some(()));
 

@@ -6,7 +6,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::fs::rename;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 const COUNT: u16 = 4;
 
@@ -99,6 +100,10 @@ fn the_partitions_have_what_the_journal_had() {
     }
     let (done, text) = spread(&folder.0);
     assert!(!done && text.contains("it has 4 partitions already"), "{text}");
+    // Nor are partitions divided again.
+    let done = tool(&["spread", folder.text(), "--into", "8", "--yes"]);
+    let text = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && text.contains("it has 4 partitions already"), "{text}");
     serves(&folder, &lease);
     // Minutes of a queue are shown, wherever those of all queues are.
     let program = Program::start(&folder.0, &["--cluster-partitions", "4"]);
@@ -155,6 +160,30 @@ fn a_crash_leaves_the_journal_or_the_partitions() {
     let mut found = of_partitions(&folder.0);
     found.retain(|line| whole.contains(line));
     assert!(found.len() >= whole.len() - 60, "{} of {}", found.len(), whole.len());
+    serves(&folder, &lease);
+}
+
+/// Wherever it is killed there is the journal, which a start with one partition serves, or there are all partitions.
+#[test]
+fn spread_that_is_killed_at_any_moment_leaves_the_journal_or_the_partitions() {
+    let (folder, lease, _) = filled("spread-killed");
+    let mut chance = SmallRng::seed_from_u64(seed());
+    let (mut kills, mut longest_us) = (0, 1_000);
+    while !folder.0.join("partitions").exists() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_delayd"));
+        let command = command.args(["spread", folder.text(), "--into", "4", "--yes"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(chance.random_range(0..longest_us)));
+        child.kill().unwrap();
+        let is_whole = child.wait().unwrap().success();
+        (kills, longest_us) = (kills + u32::from(!is_whole), longest_us * 3 / 2);
+        if !folder.0.join("partitions").exists() {
+            let program = Program::start(&folder.0, &[]);
+            assert_eq!(program.connect().ask("DELAY.LEN held leased").number(), 1);
+            program.stop();
+        }
+    }
+    assert!(kills > 0, "it was never killed");
     serves(&folder, &lease);
 }
 

@@ -637,3 +637,12 @@ fn a_herd_that_listens_to_a_sentinel_is_told_all() {
         assert_eq!(heard.matches("delayd 127.0.0.1 9248 127.0.0.1 9249").count(), 4, "{heard}");
     }
 }
+
+/// It may only be slow: a client that does not find it asks another node.
+#[test]
+fn clients_are_sent_to_the_last_leader_for_four_election_timeouts() {
+    let view = |us| ClusterView { leader_heard_us: Some(us), ..view_of("quiet").unwrap() };
+    let sent_to = |us| view(us).leader_for_clients().map(|node| node.id);
+    let e = view(0).election_us;
+    assert_eq!([0, 2 * e, 4 * e, 4 * e + 1].map(sent_to), [Some(2), Some(2), Some(2), None]);
+}

@@ -1,6 +1,6 @@
 //! TLS with real sockets and certificates made here.
 
-use crate::support::http::free_port;
+use crate::support::http::{free_port, free_ports};
 use crate::support::in_process::Running;
 use crate::support::patience::limit;
 use crate::support::program::{Folder, Program, Reply};
@@ -522,5 +522,33 @@ fn a_hangup_ends_no_server_that_has_nothing_to_read() {
         std::thread::yield_now();
     }
     assert_eq!(program.connect().ask("PING").text(), "PONG");
+    program.stop();
+}
+
+#[test]
+fn who_came_by_tls_is_sent_on_by_tls() {
+    let (authority, folder) = (Authority::new(), Folder::new("tls"));
+    let (plain, tls) = (free_ports(4), free_ports(4));
+    let (crt, key) = (authority.path("server.crt"), authority.path("server.key"));
+    let [plain_text, tls_text] = [plain, tls].map(|port| port.to_string());
+    let program = Program::start(
+        &folder.0,
+        &[
+            "--appendonly", "no", "--cluster-partitions", "4", "--port", &plain_text, "--tls-port",
+            &tls_text, "--tls-cert-file", &crt, "--tls-key-file", &key, "--tls-auth-clients", "no",
+        ],
+    );
+    // Slot 11958, of the third partition.
+    let len = "DELAY.LEN q";
+    let mut secure = connect(([127, 0, 0, 1], tls).into(), authority.client());
+    assert_eq!(line_of(&mut secure, len).unwrap(), format!("-MOVED 11958 127.0.0.1:{}", tls + 2));
+    let moved = program.connect().ask(len);
+    assert_eq!(moved.text(), format!("MOVED 11958 127.0.0.1:{}", plain + 2));
+    secure.get_mut().write_all(b"CLUSTER NODES\r\n").unwrap();
+    let mut lines = secure.lines().map(Result::unwrap);
+    let ports: Vec<String> = lines.by_ref().skip(1).take(4).collect();
+    for (at, line) in ports.iter().enumerate() {
+        assert!(line.contains(&format!(" 127.0.0.1:{}@", tls + at as u16)), "{line}");
+    }
     program.stop();
 }

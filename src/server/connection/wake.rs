@@ -19,7 +19,7 @@ pub struct Notifier {
 struct Pending {
     slots: Vec<u32>,
     stop: bool,
-    stop_once: bool,
+    told: u32,
     notice: bool,
     turn_loop: Option<Waker>,
 }
@@ -28,8 +28,8 @@ struct Pending {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notified {
     pub stop: bool,
-    /// A stop, which counts only if none was asked for before.
-    pub stop_once: bool,
+    /// How often others were asked to stop, and this loop with them.
+    pub told: u32,
     /// Another thread has news.
     pub notice: bool,
 }
@@ -45,7 +45,7 @@ impl Notifier {
         }
         Notified {
             stop: mem::take(&mut pending.stop),
-            stop_once: mem::take(&mut pending.stop_once),
+            told: mem::take(&mut pending.told),
             notice: mem::take(&mut pending.notice),
         }
     }
@@ -71,9 +71,12 @@ impl Notifier {
         self.wake();
     }
 
-    /// Asks the loop to stop, and not to hurry if it has been asked already.
-    pub fn stop_once(&self) {
-        self.lock().stop_once = true;
+    /// Asks the loop to stop as if it had been asked so often, and not to hurry if it has been already: a signal reaches
+    /// the loops of all partitions, and each asks the others.
+    pub fn stop_at_least(&self, times: u32) {
+        let mut pending = self.lock();
+        pending.told = pending.told.max(times);
+        drop(pending);
         self.wake();
     }
 
@@ -154,11 +157,12 @@ mod tests {
         assert_eq!(count.0.load(Ordering::Relaxed), before + 1, "news not taken rings once");
         let mut next = || {
             let notified = notifier.take(&mut slots, &turn_loop);
-            (notified.stop, notified.stop_once, notified.notice)
+            (notified.stop, notified.told, notified.notice)
         };
-        assert_eq!(next(), (false, false, true));
-        notifier.stop_once();
-        assert_eq!(next(), (false, true, false));
-        assert_eq!(next(), (false, false, false));
+        assert_eq!(next(), (false, 0, true));
+        notifier.stop_at_least(2);
+        notifier.stop_at_least(1);
+        assert_eq!(next(), (false, 2, false));
+        assert_eq!(next(), (false, 0, false));
     }
 }

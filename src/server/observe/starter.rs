@@ -62,7 +62,7 @@ pub fn stop_with_stdin(notifier: Arc<Notifier>) -> io::Result<()> {
             tracing::warn!(%error, "standard input cannot be read");
         }
         tracing::info!("standard input is closed");
-        notifier.stop_once();
+        notifier.stop_at_least(1);
     };
     std::thread::Builder::new().name("stdin".to_owned()).spawn(ends).map(drop)
 }

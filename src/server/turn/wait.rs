@@ -24,8 +24,10 @@ pub struct Loop {
     woken: Vec<u32>,
     /// Ends with the loop.
     beside: Beside,
-    /// How often a stop was asked for.
+    /// How often a stop was asked for here,
     stops: u32,
+    /// and of others, who ask this one, too.
+    told: u32,
     /// A listener failed, as it does when there are no file descriptors: left alone until then.
     accept_from_us: u64,
 }
@@ -62,6 +64,7 @@ impl Loop {
             signals,
             woken: Vec::new(),
             stops: 0,
+            told: 0,
             beside,
             accept_from_us: 0,
         })
@@ -71,7 +74,7 @@ impl Loop {
     pub async fn run(mut self) -> io::Result<()> {
         // Without a journal there may be nothing to wake the loop for a second.
         self.turns.report_standing();
-        while self.stops == 0 {
+        while self.asked() == 0 {
             self.wait().await?;
             self.turns.turn()?;
             match self.turns.core.process.shutdown.take() {
@@ -101,8 +104,8 @@ impl Loop {
         // There may be nothing to drain, and no turn any more.
         self.turns.report_standing();
         let until_us = timer::mono_us() + SHUTDOWN_MS_MAX * 1_000;
-        while !self.turns.is_drained() && timer::mono_us() < until_us && self.stops < 2 {
-            self.wait().await?;
+        while !self.turns.is_drained() && timer::mono_us() < until_us && self.asked() < 2 {
+            self.wait_by(until_us).await?;
             self.turns.turn()?;
         }
         self.turns.take_back();
@@ -118,11 +121,16 @@ impl Loop {
     /// A node that leads goes when another one does.
     async fn hand_over(&mut self) -> io::Result<()> {
         let mut succession = Succession::begin(timer::mono_us());
-        while self.stops < 2 && self.turns.stays_for(&mut succession) {
+        while self.asked() < 2 && self.turns.stays_for(&mut succession) {
             self.wait_by(succession.wake_by_us()).await?;
             self.turns.turn()?;
         }
         Ok(())
+    }
+
+    /// A first time stops in order, a second one at once.
+    fn asked(&self) -> u32 {
+        self.stops.max(self.told)
     }
 
     async fn wait(&mut self) -> io::Result<()> {
@@ -143,11 +151,10 @@ impl Loop {
     /// Ready when the next turn has something to do. All that can wake the loop is asked each time,
     /// so that each registers its waker.
     fn poll_woken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let asked_before = self.asked();
         let notified = self.notifier.take(&mut self.woken, cx.waker());
         self.stops += u32::from(notified.stop);
-        if notified.stop_once {
-            self.stops = self.stops.max(1);
-        }
+        self.told = self.told.max(notified.told);
         self.turns.woken(&mut self.woken);
         self.accept(cx);
         let pending = self.alarm.poll_rung(cx)?.is_ready();
@@ -166,7 +173,7 @@ impl Loop {
             || notified.notice
             || self.turns.stepped
             || self.turns.hung_up
-            || self.stops > 0
+            || self.asked() > asked_before
             || self.turns.is_behind();
         if ready { Poll::Ready(Ok(())) } else { Poll::Pending }
     }

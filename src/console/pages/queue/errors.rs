@@ -80,7 +80,9 @@ fn redrive(frame: &PageFrame, about: &About<'_>, text: &[u8], dead: u64) -> Mark
         parts::action(frame, "/do/redrive-error", fields, word, Confirm::Count { words })
     };
     html! {
-        (button(&fields, "Redrive", "all at once"))
-        (button(&spread, "over 10 min", "spread over ten minutes"))
+        div class="actions" {
+            (button(&fields, "Redrive", "all at once"))
+            (button(&spread, "over 10 min", "spread over ten minutes"))
+        }
     }
 }
