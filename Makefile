@@ -41,14 +41,16 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # What the clients are tested with. A release checks itself by `make build redis-tests PROGRAM=target/release/delayd`.
 PROGRAM ?= target/debug/delayd
 
-# Simulations and lints only calculate: they have what the tests that wait leave of the processors. Lints come second: cargo
-# builds for one caller at a time, and those that have something to build are over by then.
+# Simulations only calculate: they have what the targets beside them, which wait much, leave of the processors.
 IDLE := $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0)
+beside_simulations = $(IDLE) $(MAKE) --no-print-directory simulations BUILT=yes >target/simulations.log 2>&1 & simulations=$$!; \
+	failed=0; $(MAKE) --no-print-directory $(1) BUILT=yes || failed=1; \
+	wait $$simulations || failed=1; cat target/simulations.log; exit $$failed
 
 step = @printf '\n==> %s  %s\n' "$$(date +%T)" "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help check test deps lint format lints deny unit simulations waiting-tests build run redis-tests small-test redis-rust clients-test libraries-and-packages compose-check bench versus soak soak-real upgrade-test fuzz \
+.PHONY: help check test deps lint deny unit simulations waiting-tests build run redis-tests small-test redis-rust clients-test libraries-and-packages compose-check bench versus soak soak-real upgrade-test fuzz \
 	docs static cross-tools install uninstall package package-test dist dist-test dist-join clean
 
 help: ## this list
@@ -64,26 +66,20 @@ check: ## formatting, the library and all tests without sockets; needs only a co
 	cargo test --locked --quiet --no-default-features --lib --test pure
 
 # What asks for root or much disk comes last: what is wrong with the code is known before. The clients on a small machine use the
-# libraries that are installed before.
-test: format deny target/debug/delayd ## everything that must hold, as in CI; installs what it needs
-	@$(IDLE) $(MAKE) --no-print-directory simulations lints BUILT=yes >target/calculating.log 2>&1 & calculating=$$!; \
-	failed=0; \
-	$(MAKE) --no-print-directory waiting-tests compose-check libraries-and-packages small-test BUILT=yes || failed=1; \
-	wait $$calculating || failed=1; cat target/calculating.log; exit $$failed
+# libraries that are installed before, and have the machine to themselves.
+test: lint deny target/debug/delayd ## everything that must hold, as in CI; installs what it needs
+	@$(call beside_simulations,waiting-tests compose-check libraries-and-packages)
+	@$(MAKE) --no-print-directory small-test BUILT=yes
 
 deps: ## install what the Redis clients need
 	$(call step,what the Redis clients need)
 	@redis-tests/install
 
-lint: format lints ## formatting and lints
-
-format:
+lint: ## formatting and lints
 	$(call step,formatting)
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	cargo fmt --check
 	cargo fmt --check --manifest-path redis-tests/rust/Cargo.toml
-
-lints:
 	$(call step,lints)
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	cargo clippy --locked --quiet --all-targets -- -D warnings
@@ -100,9 +96,7 @@ deny: ## check crates against deny.toml if cargo-deny is installed, advisories i
 	fi
 
 unit: target/debug/delayd ## the tests written in Rust, documentation examples included
-	@$(IDLE) $(MAKE) --no-print-directory simulations BUILT=yes >target/calculating.log 2>&1 & calculating=$$!; \
-	failed=0; $(MAKE) --no-print-directory waiting-tests BUILT=yes || failed=1; \
-	wait $$calculating || failed=1; cat target/calculating.log; exit $$failed
+	@$(call beside_simulations,waiting-tests)
 
 simulations: target/debug/delayd
 	$(call step,simulations)
@@ -113,7 +107,7 @@ waiting-tests: export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(nproc))
 OTHER_TESTS = $(filter-out simulations,$(basename $(notdir $(wildcard tests/*.rs))) $(notdir $(patsubst %/main.rs,%,$(wildcard tests/*/main.rs))))
 waiting-tests: target/debug/delayd
 	$(call step,tests)
-	cargo test --locked --quiet --lib --bins --examples $(OTHER_TESTS:%=--test %)
+	cargo test --locked --quiet --lib $(OTHER_TESTS:%=--test %)
 	$(call step,documentation examples)
 	cargo test --locked --quiet --doc
 
@@ -127,7 +121,7 @@ run: ## build and start the server on 127.0.0.1:9248
 # The program that the tests in Rust start, too: nothing is built for the clients alone.
 $(CURDIR)/target/debug/delayd target/debug/delayd: $(if $(BUILT),,FORCE)
 	$(call step,the server and its tests)
-	cargo test --locked --quiet --lib --bins --tests --examples --no-run
+	cargo test --locked --quiet --lib --tests --no-run
 FORCE:
 
 redis-rust: deps
