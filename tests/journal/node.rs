@@ -296,6 +296,23 @@ fn a_full_disk_keeps_what_waits_and_tells_nothing() {
     assert_eq!(done, [LogDone::Persisted(99)]);
 }
 
+/// What a batch is appended to is known: with small ones, to look for it in the file would be most of a node's work.
+#[test]
+fn a_node_reads_nothing_to_append() {
+    let storage = Lossy::new();
+    let (_, mut log) = open(&storage);
+    let mut append = |index| {
+        let payload = if index == 1 { Payload::Members(members(&[ID])) } else { Payload::Blank };
+        let entries = vec![LogEntry { index, term: 1, node: 1, payload }];
+        let write = Write { number: index, base: None, entries, vote: None, commit: index - 1 };
+        log.carry_out(&mut VecDeque::from([Op::Write(write)]), &mut Vec::new()).unwrap();
+        log.sync(&mut Vec::new()).unwrap();
+        storage.reads()
+    };
+    let before = append(1);
+    assert_eq!((2..200).map(&mut append).max(), Some(before));
+}
+
 /// New members are to be recorded as committed at once. Without space that is tried once, and then like any other.
 #[test]
 fn a_full_disk_is_not_asked_for_space_all_the_time() {

@@ -39,6 +39,7 @@ struct State {
     dead: bool,
     /// A read gives at most this many bytes, 0 for all.
     read_max: usize,
+    reads: u64,
 }
 
 #[derive(Clone, Default)]
@@ -90,6 +91,11 @@ impl Lossy {
     /// How many operations changed something, or tried to.
     pub fn operations(&self) -> u64 {
         self.state().operations
+    }
+
+    /// How often something was read.
+    pub fn reads(&self) -> u64 {
+        self.state().reads
     }
 
     /// Lets the operation after `count` more of them meet a fault.
@@ -336,7 +342,8 @@ impl File for LossyFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        let state = self.state();
+        let mut state = self.state();
+        state.reads += 1;
         state.read()?;
         let content = &state.files[self.file].now;
         let rest = &content[(at as usize).min(content.len())..];

@@ -338,7 +338,7 @@ impl<S: Storage> Log<S> {
     }
 
     /// Epoch of a batch of the log, or of the previous one, and the sequence of the next fact, as far as they are
-    /// known; none for other batches. Reads at most 256 KiB of headers.
+    /// known; none for other batches. The last one is known; for another one at most 256 KiB of headers are read.
     pub fn position(&self, index: Index) -> io::Result<Option<LogPosition>> {
         let (first, last) = self.bounds();
         match index.next() >= first && index <= last {
@@ -435,6 +435,10 @@ impl<S: Storage> Log<S> {
     /// After batch `index`, which is one of the log's or the one before the first; and its time.
     fn behind(&self, index: Index) -> io::Result<(LogPosition, Micros)> {
         let before = self.before();
+        // Asked with each batch that is appended. To find it in the file would read a thousand heads where batches are small.
+        if index > before.index && index == self.chain.last() && self.chain.first.is_some() {
+            return Ok((self.chain.position(), self.chain.now));
+        }
         let head_of = |index: Index| self.run_of(index).find(index).map(|(_, head)| head);
         if index > before.index {
             let head = head_of(index)?;
