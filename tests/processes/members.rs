@@ -49,7 +49,11 @@ fn a_server_alone_becomes_three_then_five_and_loses_its_first_node() {
     assert!(hint.starts_with("LOADING") && hint.contains(&format!("ADD n4 {peer}")), "{hint}");
     for node in [3, 4] {
         let line = format!("DELAY.CLUSTER ADD {} {}", name(node), nodes.peer(node));
-        assert_eq!(nodes.ask(&line), Reply::Simple("OK".to_owned()));
+        // On a busy machine one that is there may not be seen for a moment.
+        wait_until("it is invited", || {
+            let told = nodes.wire(nodes.leader()).ok()?.try_ask(&line).ok()?;
+            (told == Reply::Simple("OK".to_owned())).then_some(())
+        });
     }
     nodes.begin(4, &[0, 4]);
     nodes.wait_for_voters(&[0, 1, 2, 3, 4]);

@@ -6,7 +6,8 @@ use crate::support::program::{Program, Reply, Wire};
 use std::process::Command;
 
 /// What a node rightly says of a machine that does other things beside it.
-const OF_A_BUSY_MACHINE: [&str; 2] = ["the process stalled", "this node is sick"];
+const OF_A_BUSY_MACHINE: [&str; 3] =
+    ["the process stalled", "this node is sick", "its handshake was not over after 2 s"];
 
 impl Trio {
     /// A line of the node's log that has all of these, once there is one.
