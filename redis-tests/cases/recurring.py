@@ -91,6 +91,7 @@ say(f"{len(got)} jobs, {min(late):.0f} to {max(late):.0f} ms after their times")
 claim("none was early", min(late) >= 0)
 claim("none came twice", len({name for name, _ in got}) == len(got))
 polls = sorted(int(name.split("@")[1]) for name, _ in got if name.startswith("shop:poll@"))
-claim("each poll came, 100 ms from the one before", polls == list(range(polls[0], polls[-1] + 1, 100)) and len(polls) > 15)
+# From 1.5 to 2.5 s of them, by when in a second it begins.
+claim("each poll came, 100 ms from the one before", polls == list(range(polls[0], polls[-1] + 1, 100)) and len(polls) > 10)
 reports = [name for name, _ in got if name.startswith("shop:report@")]
 claim(f"the report came once, at {there}", reports == [f"shop:report@{NIGHT_MS}"])
