@@ -424,7 +424,7 @@ def for_readme(server, raw, browser):
             time.sleep(0.02 + 0.02 * (n // 150 % 2))
         browser.go(server.entrance())
         browser.wait(lambda: browser.path() == "/")
-        for name, path in (("overview", "/"), ("timeline", "/queue?db=0&name=emails&tab=delayed&zoom=hour")):
+        for name, path in (("overview", "/"), ("queue", "/queue?db=0&name=emails&tab=delayed&zoom=hour")):
             browser.go(path)
             file = os.path.join(folder, f"console-{name}.png")
             browser.picture(file)
