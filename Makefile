@@ -41,11 +41,14 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # What the clients are tested with. A release checks itself by `make build redis-tests PROGRAM=target/release/delayd`.
 PROGRAM ?= target/debug/delayd
 
+# Two targets side by side, the first one under a command: what it says is shown when both are over.
+side_by_side = $(1) $(MAKE) --no-print-directory $(2) BUILT=yes >target/$(2).log 2>&1 & other=$$!; \
+	failed=0; $(MAKE) --no-print-directory $(3) BUILT=yes || failed=1; \
+	wait $$other || failed=1; cat target/$(2).log; exit $$failed
+
 # Simulations only calculate: they have what the targets beside them, which wait much, leave of the processors.
 IDLE := $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0)
-beside_simulations = $(IDLE) $(MAKE) --no-print-directory simulations BUILT=yes >target/simulations.log 2>&1 & simulations=$$!; \
-	failed=0; $(MAKE) --no-print-directory $(1) BUILT=yes || failed=1; \
-	wait $$simulations || failed=1; cat target/simulations.log; exit $$failed
+beside_simulations = $(call side_by_side,$(IDLE),simulations,$(1))
 
 step = @printf '\n==> %s  %s\n' "$$(date +%T)" "$(1)"
 
@@ -144,12 +147,9 @@ clients-test: $(PROGRAM) deps ## the libraries in clients/: built, installed fro
 	$(call step,the Node library)
 	@DELAYD_BIN=$(abspath $(PROGRAM)) clients/node/test/run
 
-# Both wait most of the time, and dist-test has a network of its own: side by side they take 100 s instead of 180. What
-# dist-test says is shown when both are over.
+# Both wait most of the time, and dist-test has a network of its own: side by side they take 100 s instead of 180.
 libraries-and-packages: $(PROGRAM) deps
-	@$(MAKE) --no-print-directory dist-test >target/dist-test.log 2>&1 & packages=$$!; \
-	failed=0; $(MAKE) --no-print-directory clients-test || failed=1; \
-	wait $$packages || failed=1; cat target/dist-test.log; exit $$failed
+	@$(call side_by_side,,dist-test,clients-test)
 
 compose-check: deps
 	$(call step,docker-compose files)

@@ -51,8 +51,7 @@ fn a_server_alone_becomes_three_then_five_and_loses_its_first_node() {
         let line = format!("DELAY.CLUSTER ADD {} {}", name(node), nodes.peer(node));
         // On a busy machine one that is there may not be seen for a moment.
         wait_until("it is invited", || {
-            let told = nodes.wire(nodes.leader()).ok()?.try_ask(&line).ok()?;
-            (told == Reply::Simple("OK".to_owned())).then_some(())
+            nodes.try_ask(&line).filter(|told| *told == Reply::Simple("OK".to_owned()))
         });
     }
     nodes.begin(4, &[0, 4]);

@@ -80,6 +80,11 @@ impl Nodes {
         self.wire(self.leader()).unwrap().ask(line)
     }
 
+    /// As [`ask`](Nodes::ask), of one that may have stopped to lead: it closes its connections.
+    pub fn try_ask(&self, line: &str) -> Option<Reply> {
+        self.wire(self.leader()).ok()?.try_ask(line).ok()
+    }
+
     /// Names and roles, as the leader shows them.
     pub fn roles(&self) -> Vec<(String, String)> {
         let Reply::Array(rows) = self.ask("DELAY.CLUSTER") else { panic!("a table") };

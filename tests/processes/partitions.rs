@@ -1,10 +1,10 @@
 //! Three nodes with four partitions each: every partition elects a leader of its own, and clients find them all.
 
-use crate::processes::spread::{Nodes, PARTITIONS};
+use crate::processes::spread::{Nodes, PARTITIONS, partition_of_queue};
 use crate::support::http::free_ports;
 use crate::support::patience::until;
 use crate::support::program::{Folder, Program, Reply, Wire};
-use delayd::hash_slot::{hash_slot, partition_of};
+use std::process::Output;
 
 #[test]
 fn every_partition_has_a_leader_of_its_own_and_loses_nothing_with_it() {
@@ -78,10 +78,7 @@ fn partitions_move_to_nodes_that_come_and_from_those_that_go() {
         }
     };
     let spread = |nodes: &Nodes, asked: usize, more: &[&str]| {
-        let output = nodes.balancing(asked, more).output().unwrap();
-        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert!(output.status.success(), "{text}");
-        text
+        done(nodes.balancing(asked, more).output().unwrap())
     };
     // One that never comes: what an interrupted run has begun is no replica, and is taken back.
     let ghost = format!("ghost=127.0.0.1:{}", free_ports(PARTITIONS));
@@ -166,17 +163,22 @@ fn partitions_move_to_nodes_that_come_and_from_those_that_go() {
     instants.sort_unstable();
     assert!(instants.len() > 2 && instants.windows(2).all(|two| two[1] == two[0] + 1_000));
     let schedule = nodes.say("beat", "DELAY.SCHEDULE GET beat b");
-    let fields = schedule.array().unwrap();
-    let made = fields.iter().position(|field| *field == Reply::Bulk(b"made".to_vec())).unwrap();
-    assert_eq!(fields[made + 1].number(), instants.len() as i64);
+    assert_eq!(schedule.value("made").number(), instants.len() as i64);
+}
+
+/// What it has written, if it succeeded.
+fn done(output: Output) -> String {
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{text}");
+    text
 }
 
 /// Whoever waits for a job of a partition that one of the first nodes leads.
 fn waiting(nodes: &Nodes, partition: u16) -> Option<Wire> {
     let leader = nodes.leaders()?[usize::from(partition)];
     let mut wire = nodes.wire(leader, partition).ok().filter(|_| leader < 3)?;
-    let here = |queue: &String| partition_of(hash_slot(queue.as_bytes()), PARTITIONS) == partition;
-    let queue = (0..).map(|n| format!("empty{n}")).find(here)?;
+    let queue =
+        (0..).map(|n| format!("empty{n}")).find(|queue| partition_of_queue(queue) == partition)?;
     wire.push_line(&format!("DELAY.RESERVE 0 1 {queue}"));
     wire.flush().ok()?;
     Some(wire)
@@ -203,8 +205,6 @@ fn a_balance_waits_for_leaders_and_goes_on_without_a_node_that_came_and_died() {
     let waits = nodes.balancing(0, &["--without", "n3"]).spawn().unwrap();
     nodes.begin(1);
     nodes.begin(2);
-    let output = waits.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success(), "{text}");
+    let text = done(waits.wait_with_output().unwrap());
     assert!(nodes.placed().iter().all(|own| *own == ["n0", "n1", "n2"]), "{text}");
 }

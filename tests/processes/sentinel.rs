@@ -57,7 +57,7 @@ impl Sentinels {
     /// The ports of the others as a node tells them.
     fn others_by(&self, node: usize) -> Vec<u16> {
         let reply = self.wire(node).ask("SENTINEL SENTINELS delayd");
-        let port = |fields: &Reply| field(fields, "port").parse().unwrap();
+        let port = |fields: &Reply| fields.value("port").text().parse().unwrap();
         let mut ports: Vec<u16> = reply.array().unwrap().iter().map(port).collect();
         ports.sort_unstable();
         ports
@@ -80,12 +80,6 @@ fn named(reply: &Reply) -> Option<u16> {
     reply.array().map(|address| address[1].text().parse().unwrap())
 }
 
-fn field(fields: &Reply, name: &str) -> String {
-    let fields = fields.array().unwrap();
-    let pair = fields.chunks(2).find(|pair| pair[0].text() == name);
-    pair.unwrap()[1].text().to_owned()
-}
-
 #[test]
 fn the_next_leader_is_named_to_those_that_ask_and_to_those_that_have_subscribed() {
     let mut all = Sentinels::start(&[]);
@@ -97,8 +91,13 @@ fn the_next_leader_is_named_to_those_that_ask_and_to_those_that_have_subscribed(
     for wire in &mut events {
         wire.ask("SUBSCRIBE +switch-master");
     }
-    let epoch: u64 =
-        field(&all.wire(leader).ask("SENTINEL MASTER delayd"), "config-epoch").parse().unwrap();
+    let epoch: u64 = all
+        .wire(leader)
+        .ask("SENTINEL MASTER delayd")
+        .value("config-epoch")
+        .text()
+        .parse()
+        .unwrap();
     let start = Instant::now();
     all.trio.kill(leader);
     let next = all.trio.leader();
@@ -110,14 +109,14 @@ fn the_next_leader_is_named_to_those_that_ask_and_to_those_that_have_subscribed(
         let message = wire.read().unwrap();
         assert_eq!(message.array().unwrap()[2].text(), text, "of node {node}");
         let master = all.wire(*node).ask("SENTINEL MASTER delayd");
-        assert_eq!(field(&master, "flags"), "master");
-        assert!(field(&master, "config-epoch").parse::<u64>().unwrap() > epoch);
+        assert_eq!(master.value("flags").text(), "master");
+        assert!(master.value("config-epoch").text().parse::<u64>().unwrap() > epoch);
     }
     let replicas = all.wire(next).ask("SENTINEL REPLICAS delayd");
     let flags = |port: u16| {
         let all = replicas.array().unwrap();
-        let is_it = |fields: &&Reply| field(fields, "port") == port.to_string();
-        field(all.iter().find(is_it).unwrap(), "flags")
+        let is_it = |fields: &&Reply| fields.value("port").text() == port.to_string();
+        all.iter().find(is_it).unwrap().value("flags").text().to_owned()
     };
     assert_eq!(flags(old), "s_down,slave");
     // It comes back with another port of its own.
@@ -138,7 +137,7 @@ fn who_hears_of_no_leader_names_none() {
             all.named_by(node).is_none().then_some(())
         });
         let masters = all.wire(node).ask("SENTINEL MASTERS");
-        assert_eq!(field(&masters.array().unwrap()[0], "flags"), "s_down,o_down,master");
+        assert_eq!(masters.array().unwrap()[0].value("flags").text(), "s_down,o_down,master");
         assert!(all.wire(node).ask("SENTINEL CKQUORUM delayd").is_error("NOQUORUM"));
         all.trio.net.mend();
         // The one that was cut off may say for a moment yet that it leads.
@@ -189,7 +188,7 @@ fn it_asks_for_the_password_that_the_other_port_asks_for() {
     assert!(wire.ask("AUTH loud").is_error("WRONGPASS"));
     assert_eq!(wire.ask("AUTH hush"), Reply::Simple("OK".to_owned()));
     wait_until("a leader is named", || named(&wire.ask(MASTER)));
-    assert_eq!(field(&wire.ask("SENTINEL MASTER delayd"), "flags"), "master");
+    assert_eq!(wire.ask("SENTINEL MASTER delayd").value("flags").text(), "master");
 }
 
 /// Whoever has logged in may ask who leads; another node leads only for those that may say so to the node itself.

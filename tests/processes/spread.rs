@@ -11,6 +11,10 @@ use std::process::{Command, Stdio};
 
 pub const PARTITIONS: u16 = 4;
 
+pub fn partition_of_queue(queue: &str) -> u16 {
+    partition_of(hash_slot(queue.as_bytes()), PARTITIONS)
+}
+
 /// Nodes of four partitions each, which begin as three.
 pub struct Nodes {
     pub folders: Vec<Folder>,
@@ -127,7 +131,7 @@ impl Nodes {
                 let reply = wire.try_ask(line).ok()?;
                 let Reply::Error(text) = &reply else { return Some(reply) };
                 let place = text.strip_prefix("MOVED ")?.split(' ').nth(1)?;
-                let partition = partition_of(hash_slot(queue.as_bytes()), PARTITIONS);
+                let partition = partition_of_queue(queue);
                 let place: SocketAddr = place.parse().unwrap();
                 let is_its = |first: &u16| first + partition == place.port();
                 assert!(self.ports.iter().any(is_its), "{queue}: {text}");

@@ -64,11 +64,7 @@ fn who_may_only_read_is_shown_no_buttons_and_refused() {
         assert!(told.contains("refused") && told.contains("NOPERM"), "{path}: {told}");
     }
     let states = wire.ask("DELAY.STATS q");
-    let number = |name: &str| {
-        let all = states.array().unwrap();
-        let at = all.iter().position(|field| *field == Reply::Bulk(name.into())).unwrap();
-        all[at + 1].number()
-    };
+    let number = |name: &str| states.value(name).number();
     assert_eq!((number("delayed"), number("dead"), number("ready")), (1, 1, 0));
     assert!(!guest.page("/queue?name=q").contains("paused"));
 }

@@ -106,10 +106,7 @@ fn add_until_room(wire: &mut Wire) -> String {
 }
 
 fn stat(wire: &mut Wire, name: &str) -> i64 {
-    let stats = wire.ask("DELAY.STATS q");
-    let stats = stats.array().unwrap();
-    let at = stats.iter().position(|field| *field == Reply::Bulk(name.into())).unwrap();
-    stats[at + 1].number()
+    wire.ask("DELAY.STATS q").value(name).number()
 }
 
 /// Id and token of each.
@@ -194,9 +191,10 @@ fn refuses_and_goes_on(disk: &Disk) {
     // It got as much time again as nothing could be recorded for.
     assert_eq!(state(&mut wire, &short.0).as_deref(), Some("leased"));
     let job = wire.ask(&format!("DELAY.GET q {}", short.0));
-    let job = job.array().unwrap();
-    let at = job.iter().position(|field| *field == Reply::Bulk(b"lease-end".to_vec())).unwrap();
-    assert!(job[at + 1].number() as u64 > over_ms, "the lease was not extended: {job:?}");
+    assert!(
+        job.value("lease-end").number() as u64 > over_ms,
+        "the lease was not extended: {job:?}"
+    );
     assert_eq!(stat(&mut wire, "timeouts"), 0);
     assert_eq!(wire.ask(&format!("DELAY.ACK q {} {}", short.0, short.1)), Reply::Number(1));
 

@@ -276,6 +276,13 @@ impl Reply {
         }
     }
 
+    /// The value of a field, in a reply of names and values by turns.
+    pub fn value(&self, name: &str) -> &Reply {
+        let pairs = self.array().expect("fields").chunks(2);
+        let pair = pairs.into_iter().find(|pair| pair[0].bytes() == name.as_bytes());
+        &pair.unwrap_or_else(|| panic!("no {name} in {self:?}"))[1]
+    }
+
     /// Id, group and token of each job that RESERVE handed over with META.
     pub fn jobs_in_groups(&self) -> Vec<[String; 3]> {
         let of = |job: &Reply| {

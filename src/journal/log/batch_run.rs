@@ -29,13 +29,17 @@ pub(in crate::journal) struct Batches {
 }
 
 impl<F: File> Run<'_, F> {
-    /// Where the batch of this index begins, and its head. It must be one of the run.
-    pub fn find(&self, index: Index) -> io::Result<(u64, Head)> {
+    /// The head of the batch of this index, which must be one of the run.
+    pub fn head(&self, index: Index) -> io::Result<Head> {
+        Ok(self.find(index, &mut RecordStream::new(LOG_READ_BYTES))?.1)
+    }
+
+    /// Where that batch begins, and its head.
+    fn find(&self, index: Index, stream: &mut RecordStream) -> io::Result<(u64, Head)> {
         let mut at = self.at;
         loop {
-            let mut bytes = [0; HEAD_BYTES];
-            self.file.read_full(&mut bytes, at)?;
-            match Head::decode(&bytes, self.seed) {
+            let bytes = stream.view(self.file, at, HEAD_BYTES)?;
+            match Head::decode(bytes, self.seed) {
                 Some(head) if head.kind.is_batch() && head.index == index => {
                     return Ok((at, head));
                 }
@@ -59,8 +63,8 @@ impl<F: File> Run<'_, F> {
     ) -> Result<Option<Index>, JournalError> {
         let name = segment_name(self.number);
         let io = || JournalError::io(&name, "read");
-        let (mut at, _) = self.find(index).map_err(io())?;
         let mut stream = RecordStream::new(LOG_READ_BYTES);
+        let (mut at, _) = self.find(index, &mut stream).map_err(io())?;
         while index <= to && self.end.is_none_or(|end| index < end) {
             let damaged = |why: &str| JournalError::Damaged {
                 file: name.clone(),

@@ -165,11 +165,11 @@ impl<S: Storage> LogView<S> {
             if index < first || index > last {
                 return Ok(None);
             }
-            let found = self.with_run(index, |run| run.find(index));
+            let found = self.with_run(index, |run| run.head(index));
             let (cuts_now, first_now, _) = self.moment();
             match found {
                 Some(found) if cuts_now == cuts && (found.is_ok() || first_now <= index) => {
-                    return found.map(|(_, head)| {
+                    return found.map(|head| {
                         let first = head.first + u64::from(head.count);
                         Some(LogPosition { index, epoch: head.epoch, first })
                     });

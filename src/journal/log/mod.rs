@@ -435,12 +435,12 @@ impl<S: Storage> Log<S> {
     /// After batch `index`, which is one of the log's or the one before the first; and its time.
     fn behind(&self, index: Index) -> io::Result<(LogPosition, Micros)> {
         let before = self.before();
-        // Asked with each batch that is appended. To find it in the file would read a thousand heads where batches are small.
-        if index > before.index && index == self.chain.last() && self.chain.first.is_some() {
-            return Ok((self.chain.position(), self.chain.now));
-        }
-        let head_of = |index: Index| self.run_of(index).find(index).map(|(_, head)| head);
+        let head_of = |index: Index| self.run_of(index).head(index);
         if index > before.index {
+            // Asked with each batch that is appended: nothing is read for that.
+            if index == self.chain.last() {
+                return Ok((self.chain.position(), self.chain.now));
+            }
             let head = head_of(index)?;
             let first = head.first + u64::from(head.count);
             return Ok((LogPosition { index, epoch: head.epoch, first }, head.now));

@@ -75,7 +75,7 @@ impl Loop {
         // Without a journal there may be nothing to wake the loop for a second.
         self.turns.report_standing();
         while self.asked() == 0 {
-            self.wait().await?;
+            self.wait_by(u64::MAX).await?;
             self.turns.turn()?;
             match self.turns.core.process.shutdown.take() {
                 Some(true) => {
@@ -133,11 +133,7 @@ impl Loop {
         self.stops.max(self.told)
     }
 
-    async fn wait(&mut self) -> io::Result<()> {
-        self.wait_by(u64::MAX).await
-    }
-
-    /// No longer than until then; monotonic, µs.
+    /// Until the next turn has something to do, and no longer than until then; monotonic, µs.
     async fn wait_by(&mut self, by_us: u64) -> io::Result<()> {
         if self.turns.is_behind() {
             // Sockets still get their chance: the driver is polled without waiting.
