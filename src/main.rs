@@ -36,6 +36,8 @@ fn run(config: Config) -> ExitCode {
     let log_level = logs::start(config.text(Name::LogLevel), json);
     std::panic::set_hook(Box::new(|panic| {
         tracing::error!("delayd stops because of a bug: {panic}");
+        // All of it: without one of its threads it would answer some clients only.
+        std::process::abort();
     }));
     let allocator = allocator();
     let partitions = match Partitions::bind(config) {

@@ -37,8 +37,8 @@ Spreads the partitions of a cluster evenly over its nodes: each on three nodes,
 one replica after the other. HOST:PORT is any partition of any node. A replica
 is added first, and another one removed when the new one has all jobs and a
 vote, so no partition ever has fewer. It shows what it will do, and asks. If it
-is interrupted, run it again: it continues from where the cluster is. Run one at
-a time.
+is interrupted, run it again: it continues from where the cluster is. While one
+runs, another one is refused.
 
 A new node is started first, with the cluster's options and an empty folder. A
 node whose last partition was removed can be stopped.
@@ -49,8 +49,8 @@ node whose last partition was removed can be stopped.
   --replicas N            nodes of each partition, 1 to 7; by default 3
   --dry-run               shows what it would do
   --yes                   does not ask
-  --user NAME             the user, which needs +cluster, +delay.cluster and
-                          +failover; by default the default user
+  --user NAME             the user, which needs +cluster, +delay.cluster,
+                          +failover and +client; by default the default user
   --password-file FILE    a file whose first line is the password; by default
                           the variable DELAYD_PASSWORD or REDISCLI_AUTH
   --tls-ca-cert-file FILE  uses TLS, and accepts certificates of this authority
@@ -61,7 +61,7 @@ node whose last partition was removed can be stopped.
 Exit codes:
    0  the partitions are spread, or were before
    1  not done: it was not confirmed, or a partition made no progress
-   3  refused: no server there, a wrong password, a name that is unknown
+   3  refused: no server there, a wrong password, another balance is running
   64  the command line is wrong
 ";
 
@@ -154,6 +154,9 @@ fn balance(asked: &Balance) -> Result<Exit, String> {
     if moves.is_empty() {
         say("\nnothing has to be moved\n");
         return Ok(Exit::Good);
+    }
+    if !asked.dry_run {
+        operator.claim()?;
     }
     if asked.dry_run || !asked.yes && !confirmed("move them?") {
         say("nothing was changed\n");

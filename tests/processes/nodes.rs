@@ -87,7 +87,10 @@ impl Nodes {
 
     /// Names and roles, as the leader shows them.
     pub fn roles(&self) -> Vec<(String, String)> {
-        let Reply::Array(rows) = self.ask("DELAY.CLUSTER") else { panic!("a table") };
+        let rows = wait_until("a leader shows its members", || {
+            let Reply::Array(rows) = self.try_ask("DELAY.CLUSTER")? else { return None };
+            Some(rows)
+        });
         let field = |row: &Reply, at: usize| row.array().expect("a row")[at].text().to_owned();
         rows.iter().map(|row| (field(row, 1), field(row, 5))).collect()
     }

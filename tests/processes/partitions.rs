@@ -5,6 +5,7 @@ use crate::support::http::free_ports;
 use crate::support::patience::until;
 use crate::support::program::{Folder, Program, Reply, Wire};
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 #[test]
 fn every_partition_has_a_leader_of_its_own_and_loses_nothing_with_it() {
@@ -91,6 +92,12 @@ fn partitions_move_to_nodes_that_come_and_from_those_that_go() {
             .any(|row| row.array().is_some_and(|row| row[5] == Reply::Bulk(b"invited".to_vec())))
     };
     until("it is invited", || is_invited(&nodes).then_some(()));
+    // It would take back what the first one has begun.
+    let second = nodes.balancing(1, &[]).output().unwrap();
+    let text = String::from_utf8(second.stderr).unwrap();
+    assert!(text.contains("another balance is running, connected from 127.0.0.1:"), "{text}");
+    assert_eq!(second.status.code(), Some(3));
+    assert!(is_invited(&nodes));
     interrupted.kill().unwrap();
     interrupted.wait().unwrap();
     spread(&nodes, 1, &[]);
@@ -182,6 +189,45 @@ fn waiting(nodes: &Nodes, partition: u16) -> Option<Wire> {
     wire.push_line(&format!("DELAY.RESERVE 0 1 {queue}"));
     wire.flush().ok()?;
     Some(wire)
+}
+
+/// It says which one has none.
+#[test]
+fn a_balance_ends_where_a_partition_has_had_no_leader_for_a_minute() {
+    let mut nodes = Nodes::start(&[]);
+    until("each partition has a leader", || nodes.leaders());
+    for node in [1, 2] {
+        nodes.programs[node].take().unwrap().kill();
+    }
+    let began = Instant::now();
+    let output = nodes.balancing(0, &["--without", "n2"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("partition 0 has had no leader for a minute: "), "{text}");
+    assert!(!output.status.success());
+    assert!(began.elapsed() >= Duration::from_secs(60));
+}
+
+/// It could go on leading the others, but one process that is half alive is harder to see than one that is gone.
+#[test]
+fn a_node_of_which_one_partition_cannot_write_ends_and_others_lead() {
+    let mut nodes = Nodes::start(&[]);
+    let led = until("each partition has a leader", || nodes.leaders())[1];
+    let journal = nodes.folders[led].0.join("01/journal");
+    std::fs::rename(&journal, journal.with_file_name("gone")).unwrap();
+    until("it has ended", || {
+        let queue = (0..).map(|n| format!("q{n}")).find(|queue| partition_of_queue(queue) == 1)?;
+        if let Ok(mut wire) = nodes.wire(led, 1) {
+            let _ = wire.try_ask(&format!("DELAY.ADD {queue} 1h x"));
+        }
+        nodes.programs[led].as_mut().unwrap().has_ended().then_some(())
+    });
+    let (status, log) = nodes.programs[led].take().unwrap().ended();
+    assert!(!status.success() && log.contains("this node stops, the others go on"), "{log}");
+    until("others lead all of them", || nodes.leaders().filter(|all| !all.contains(&led)));
+    for n in 0..8 {
+        let added = nodes.say(&format!("q{n}"), &format!("DELAY.ADD q{n} 1h x ID {n}"));
+        assert_eq!(added.text(), n.to_string());
+    }
 }
 
 /// A change of members needs a leader: without one it is waited for, and the run goes on where it was.

@@ -28,14 +28,14 @@ impl Trio {
 
     /// All three form, and take jobs.
     fn is_whole(&self) {
-        let leader = self.leader();
         wait_until("an add is answered", || {
-            let reply = self.wire(leader).ask("DELAY.ADD q 1h x ID whole NX");
+            let mut wire = self.wire(self.try_leader()?);
+            let reply = wire.try_ask("DELAY.ADD q 1h x ID whole NX").ok()?;
             matches!(reply, Reply::Bulk(_) | Reply::Nil).then_some(())
         });
         for node in 0..NODES {
             wait_until("each node has the job", || {
-                let reply = self.wire(node).ask("DELAY.LEN q");
+                let reply = self.wire(node).try_ask("DELAY.LEN q").ok()?;
                 (reply == Reply::Number(1)).then_some(())
             });
         }

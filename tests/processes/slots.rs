@@ -141,3 +141,24 @@ fn who_waits_or_has_begun_a_transaction_is_let_go_by_a_leader_that_goes() {
     });
     assert_eq!(trio.wire(next).ask("DELAY.GET mail of-exec"), Reply::Nil);
 }
+
+/// Its connection is closed, and nothing of it is done by whoever leads then.
+#[test]
+fn a_transaction_does_not_outlive_its_leader() {
+    let trio = start();
+    trio.wait_for_voters();
+    let leader = trio.leader();
+    let mut wire = trio.wire(leader);
+    assert_eq!(wire.ask("MULTI").text(), "OK");
+    for _ in 0..2 {
+        assert_eq!(wire.ask(ADD).text(), "QUEUED");
+    }
+    assert_eq!(trio.wire(leader).ask("FAILOVER").text(), "OK");
+    wait_until("another one leads", || trio.try_leader().filter(|at| *at != leader));
+    let told = wire.try_ask("EXEC");
+    assert!(told.is_err(), "{told:?}");
+    let length = wait_until("whoever leads answers", || {
+        trio.wire(trio.try_leader()?).try_ask("DELAY.LEN mail").ok()
+    });
+    assert_eq!(length, Reply::Number(0));
+}

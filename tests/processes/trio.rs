@@ -226,7 +226,11 @@ impl Trio {
             }
             let indices: Vec<i64> = rows
                 .iter()
-                .map(|row| Some(field(row, "index")?.number()))
+                .map(|row| match field(row, "index")? {
+                    Reply::Number(index) => Some(index),
+                    // A leader of this moment has yet to hear what a follower has.
+                    _ => None,
+                })
                 .collect::<Option<_>>()?;
             let begun = *begun.get_or_insert(indices.iter().copied().max());
             (indices.iter().copied().min() >= begun).then_some(())

@@ -18,6 +18,12 @@ const LOOKS_EVERY: Duration = Duration::from_millis(200);
 const HOPS_MAX: u32 = 4;
 /// Without any progress for this long it stops, and says where.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The name of connections by which a run sees another one.
+const CLIENT_NAME: &[u8] = b"delayd-balance";
+/// How long to wait for what each node answers at once.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+/// How long the connections of a run that was killed may still be listed.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// After this long without progress it names the node that it waits for.
 const TOLD_AFTER: Duration = Duration::from_secs(5);
 
@@ -77,9 +83,7 @@ impl LedPartition {
     }
 
     fn ask(&mut self, words: &[&str]) -> Result<Next, String> {
-        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        let reply = self.leader.ask(&words).map_err(|error| error.to_string())?;
-        reply.error().map_or(Ok(Next::Look), Err)
+        asked(&mut self.leader, words).map(|_| Next::Look)
     }
 
     fn whole_without(&self, from: &Name) -> usize {
@@ -94,11 +98,43 @@ pub(super) struct Operator {
     pub(super) peers: BTreeMap<Name, Address>,
     /// and for clients.
     clients: BTreeSet<Address>,
+    /// To each node, as long as this runs.
+    claims: Vec<Client>,
 }
 
 impl Operator {
     pub(super) fn new(server: &ServerAddress) -> Operator {
-        Operator { server: server.clone(), peers: BTreeMap::new(), clients: BTreeSet::new() }
+        let (peers, clients) = (BTreeMap::new(), BTreeSet::new());
+        Operator { server: server.clone(), peers, clients, claims: Vec::new() }
+    }
+
+    /// From here on other runs are refused. Two at a time would remove what each other has begun to add.
+    ///
+    /// # Errors
+    /// Another one has begun earlier, or the user may not do this; the text says which.
+    pub(super) fn claim(&mut self) -> Result<(), String> {
+        for place in &self.clients {
+            let server = ServerAddress { place: place.clone(), access: self.server.access.clone() };
+            // A node that is down or stands still lists no other run, and may be the one to be replaced.
+            let Ok(mut node) = Client::connect(&server) else { continue };
+            let named = node.set_patience(Some(ANSWERS_WITHIN));
+            let named = named.and_then(|()| node.ask(&[b"CLIENT", b"SETNAME", CLIENT_NAME]));
+            if let Ok(reply) = named {
+                reply.error().map_or(Ok(()), Err)?;
+                self.claims.push(node);
+            }
+        }
+        // All have the name before any list is read, so of two that begin together one at least sees the other.
+        let began = Instant::now();
+        for node in &mut self.claims {
+            while let Some(other) = earlier_run(node) {
+                if began.elapsed() > GONE_WITHIN {
+                    return Err(format!("another balance is running, connected from {other}"));
+                }
+                sleep(LOOKS_EVERY);
+            }
+        }
+        Ok(())
     }
 
     /// All partitions, and where the nodes are.
@@ -154,11 +190,11 @@ impl Operator {
             if !is_there {
                 continue;
             }
-            let reply = leader.ask(&[b"DELAY.CLUSTER"]).map_err(|error| error.to_string())?;
+            let reply = asked(&mut leader, &["DELAY.CLUSTER"])?;
             let replicas: Vec<Replica> = reply.items().iter().filter_map(Replica::read).collect();
             match replicas.iter().any(|replica| replica.leads) {
                 true => return Ok(LedPartition { leader, replicas }),
-                false => return Err(reply.error().unwrap_or_else(|| "none is known".to_owned())),
+                false => return Err("none is known".to_owned()),
             }
         }
         Err("the nodes name each other".to_owned())
@@ -241,6 +277,26 @@ impl LedPartition {
     }
 }
 
+/// What a node answers, unless that is an error.
+fn asked(node: &mut Client, words: &[&str]) -> Result<Reply, String> {
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    let reply = node.ask(&words).map_err(|error| error.to_string())?;
+    reply.error().map_or(Ok(reply), Err)
+}
+
+/// From where a run that has connected before this one is connected to this node.
+fn earlier_run(node: &mut Client) -> Option<String> {
+    let own = node.ask(&[b"CLIENT", b"ID"]).ok()?.number()?;
+    let list = node.ask(&[b"CLIENT", b"LIST"]).ok()?;
+    let earlier = |line: &str| {
+        let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
+        let is_earlier = field("id=")?.parse::<u64>().ok()? < own;
+        let is_run = field("name=")?.as_bytes() == CLIENT_NAME;
+        (is_earlier && is_run).then(|| field("addr=").unwrap_or_default().to_owned())
+    };
+    list.text()?.lines().find_map(earlier)
+}
+
 /// A node's address for partition 0, from that for another partition.
 fn first_of(partition: usize, address: Option<&Address>) -> Option<Address> {
     let address = address?;
@@ -256,10 +312,7 @@ fn nth_of(partition: usize, first: &Address) -> Option<Address> {
 
 /// Where the leader of each partition is, as far as this server knows, with their number. Each has as many slots.
 fn slots(client: &mut Client) -> Result<(usize, BTreeMap<usize, Address>), String> {
-    let reply = client.ask(&[b"CLUSTER", b"SLOTS"]).map_err(|error| error.to_string())?;
-    if let Some(text) = reply.error() {
-        return Err(text);
-    }
+    let reply = asked(client, &["CLUSTER", "SLOTS"])?;
     let rows = reply.items().iter().map(|row| master(row.items()));
     let rows = rows.collect::<Option<Vec<(u64, u64, Address)>>>().filter(|rows| !rows.is_empty());
     let rows = rows.ok_or("its answer to CLUSTER SLOTS cannot be read")?;

@@ -97,17 +97,21 @@ impl Class {
 }
 
 #[inline]
-fn write(page: &mut Vec<u8>, at: usize, id: &[u8], body: &[u8]) {
-    if let Some(room) = page.get_mut(at..at + id.len() + body.len()) {
-        let (first, second) = room.split_at_mut(id.len());
+fn write(page: &mut Vec<u8>, at: usize, [id, extra, body]: [&[u8]; 3]) {
+    if let Some(room) = page.get_mut(at..at + id.len() + extra.len() + body.len()) {
+        let (first, rest) = room.split_at_mut(id.len());
+        let (second, third) = rest.split_at_mut(extra.len());
         first.copy_from_slice(id);
-        second.copy_from_slice(body);
+        // Most jobs have none: not even a call of memcpy.
+        if !extra.is_empty() {
+            second.copy_from_slice(extra);
+        }
+        third.copy_from_slice(body);
         return;
     }
     // The last slot so far, or the next one, and the bytes that the previous one does not need.
     page.resize(at, 0);
-    page.extend_from_slice(id);
-    page.extend_from_slice(body);
+    [id, extra, body].into_iter().for_each(|part| page.extend_from_slice(part));
 }
 
 /// The size class for this many bytes; none for an allocation of its own.
@@ -150,12 +154,12 @@ pub fn stored_bytes(length: usize) -> usize {
 }
 
 impl Data {
-    /// Stores id and body, one after the other.
-    pub fn put(&mut self, id: &[u8], body: &[u8]) -> Slot {
-        let length = id.len() + body.len();
+    /// Stores id, what a job has in addition, and body, one after the other.
+    pub fn put(&mut self, parts: [&[u8]; 3]) -> Slot {
+        let length = parts.iter().map(|part| part.len()).sum();
         let Some(class) = class_of(length) else {
             let number = self.large.alloc();
-            *self.large.get_mut(number) = [id, body].concat().into_boxed_slice();
+            *self.large.get_mut(number) = parts.concat().into_boxed_slice();
             self.large_bytes += stored_bytes(length);
             return Slot(number);
         };
@@ -169,7 +173,7 @@ impl Data {
         }));
         self.used += class.bytes as usize;
         let (page, at) = class.at(slot);
-        write(&mut class.pages[page], at, id, body);
+        write(&mut class.pages[page], at, parts);
         slot
     }
 
@@ -230,7 +234,7 @@ impl Data {
         let Some(lower) = class.numbers.take_below(slot.0).map(Slot) else { return slot };
         let ((from, from_at), (to, to_at)) = (class.at(slot), class.at(lower));
         let (below, above) = class.pages.split_at_mut(from);
-        write(&mut below[to], to_at, &above[0][from_at..from_at + length], &[]);
+        write(&mut below[to], to_at, [&above[0][from_at..from_at + length], &[], &[]]);
         // The lower one counts as used from here on, the upper one until it is freed.
         self.used += class.bytes as usize;
         self.free(slot, length);
@@ -285,8 +289,9 @@ mod tests {
     impl Model {
         fn put(&mut self, rng: &mut SmallRng, length: usize) {
             let text: Vec<u8> = (0..length).map(|_| rng.random()).collect();
-            let (id, body) = text.split_at(rng.random_range(0..=length.min(20)));
-            self.stored.push((self.data.put(id, body), text));
+            let (id, rest) = text.split_at(rng.random_range(0..=length.min(20)));
+            let (extra, body) = rest.split_at(rng.random_range(0..=rest.len().min(50)));
+            self.stored.push((self.data.put([id, extra, body]), text));
         }
 
         fn free(&mut self, at: usize) {
@@ -353,14 +358,15 @@ mod tests {
             let length = id.len() + body;
             let class = class_of(length).expect("a class");
             let slots = page_slots(class) - 1;
-            let stored: Vec<Slot> = (0..slots).map(|_| data.put(&id, &vec![1; body])).collect();
+            let stored: Vec<Slot> =
+                (0..slots).map(|_| data.put([&id, &[], &vec![1; body]])).collect();
             let last = slots * slot_bytes(class) + length;
             assert_eq!(data.classes[class].pages[0].len(), last, "the first slot is never used");
             // The data in the last slot may be followed by longer or shorter data there.
             for other in [length - 1, length, length + 3] {
                 data.free(stored[slots - 1], length);
                 let text: Vec<u8> = (0..other).map(|at| at as u8).collect();
-                let slot = data.put(&text[..5], &text[5..]);
+                let slot = data.put([&text[..5], &text[5..6], &text[6..]]);
                 assert_eq!((slot, data.get(slot, other)), (stored[slots - 1], &text[..]));
             }
         }

@@ -22,6 +22,7 @@ use crate::ids::PolicyNo;
 use crate::limits::NAME_BYTES_MAX;
 use crate::pool::Pool;
 use crate::time::{Micros, Millis};
+use smallvec::SmallVec;
 
 /// The slab number of a job inside a partition; also the key of its timer.
 pub type JobIndex = u32;
@@ -341,26 +342,22 @@ impl Jobs {
     pub fn make(&mut self, content: Content<'_>, policy: PolicyNo) -> Job {
         let Content { id, group, meta, body } = content;
         let mut id_length = id.len() as u16;
-        let mut together = Vec::new();
+        let mut extra = SmallVec::<[u8; 64]>::new();
         if let Some((number, name)) = group {
             id_length |= GROUP;
-            together.extend_from_slice(&number.to_le_bytes());
-            together.extend_from_slice(&(name.len() as u16).to_le_bytes());
-            together.extend_from_slice(name);
+            extra.extend_from_slice(&number.to_le_bytes());
+            extra.extend_from_slice(&(name.len() as u16).to_le_bytes());
+            extra.extend_from_slice(name);
         }
         if !meta.is_none() {
             id_length |= META;
             let block = meta.block();
-            together.extend_from_slice(&(block.len() as u16).to_le_bytes());
-            together.extend_from_slice(block);
+            extra.extend_from_slice(&(block.len() as u16).to_le_bytes());
+            extra.extend_from_slice(block);
         }
-        let mut rest = body;
-        if !together.is_empty() {
-            together.extend_from_slice(body);
-            rest = &together;
-        }
-        let length = u32::try_from(id.len() + rest.len()).expect("a body is less than 4 GiB");
-        let slot = self.data.put(id, rest);
+        let length = id.len() + extra.len() + body.len();
+        let length = u32::try_from(length).expect("a body is less than 4 GiB");
+        let slot = self.data.put([id, &extra, body]);
         Job { slot, length, id_length, link: policy.0, ..Job::default() }
     }
 
@@ -392,10 +389,13 @@ impl Jobs {
     /// The number of its group; the data is touched only if it has one.
     #[inline]
     pub fn group(&self, index: JobIndex) -> u32 {
-        match self.get(index).has_group() {
-            true => self.content(index).group.map_or(NO_GROUP, |(number, _)| number),
-            false => NO_GROUP,
+        let job = self.get(index);
+        if !job.has_group() {
+            return NO_GROUP;
         }
+        let data = self.data.get(job.slot, job.data_bytes());
+        let number = data[job.id_bytes()..].first_chunk().expect("a group has a number");
+        u32::from_le_bytes(*number)
     }
 
     /// Bytes of the body; the data is touched only if there is a group or META.
