@@ -202,7 +202,7 @@ fn a_balance_ends_where_a_partition_has_had_no_leader_for_a_minute() {
     let began = Instant::now();
     let output = nodes.balancing(0, &["--without", "n2"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("partition 0 has had no leader for a minute: "), "{text}");
+    assert!(text.contains(" has had no leader for a minute: "), "{text}");
     assert!(!output.status.success());
     assert!(began.elapsed() >= Duration::from_secs(60));
 }

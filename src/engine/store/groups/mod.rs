@@ -19,7 +19,7 @@ use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::memory::allocated_bytes;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::queues::place_of;
-use crate::engine::store::ready::lane::Standing;
+use crate::engine::store::ready::lane::{SEVERAL_BYTES, Standing};
 use crate::engine::store::ready::rota::{LANE_BYTES, NO_GROUP};
 use crate::engine::store::snapshot::record;
 use crate::ids::QueueNo;
@@ -27,8 +27,12 @@ use crate::limits::GROUP_WEIGHT_DEFAULT;
 use crate::pool::Pool;
 use crate::time::{Micros, Millis};
 
-/// Bytes counted for a group in addition to its name: the record, its place in the index, a lane.
+/// Bytes counted for a group with one job, in addition to its name: the record, its place in the index, a lane.
 const GROUP_BYTES: usize = size_of::<GroupRecord>() + 11 + LANE_BYTES;
+/// With something set it has these in addition,
+const SETTINGS_BYTES: u64 = size_of::<GroupSettings>() as u64 + 8;
+/// and with several jobs these.
+const SEVERAL_JOBS_BYTES: u64 = SEVERAL_BYTES as u64;
 
 /// All groups of a queue.
 #[derive(Default, Debug)]
@@ -73,7 +77,8 @@ struct GroupRecord {
     begun: [u32; 2],
     seen: u32,
     standing: Standing,
-    settings: GroupSettings,
+    /// What is set for it; most have nothing.
+    settings: Option<Box<GroupSettings>>,
     pace: Option<Box<GroupPace>>,
 }
 
@@ -88,7 +93,7 @@ impl Groups {
             GroupRecord { name: name.into(), hash, seen: self.purges, ..GroupRecord::default() };
         let groups = &self.groups;
         self.by_name.insert(wide(hash), number, |number| wide(groups.get(number).hash));
-        self.bytes += group_bytes(name);
+        self.bytes += one_job_bytes(name);
         self.unpaced_image_bytes += record::pace_bytes(name);
         number
     }
@@ -99,7 +104,7 @@ impl Groups {
         let groups = &self.groups;
         self.by_name.remove(wide(hash), number, |number| wide(groups.get(number).hash));
         self.groups.free(number);
-        self.bytes -= group_bytes(&name);
+        self.bytes -= one_job_bytes(&name);
         self.unpaced_image_bytes -= record::pace_bytes(&name);
     }
 
@@ -108,7 +113,7 @@ impl Groups {
     }
 
     pub fn settings(&self, number: u32) -> GroupSettings {
-        self.groups.get(number).settings
+        self.groups.get(number).settings.as_deref().copied().unwrap_or_default()
     }
 
     /// Its jobs by state.
@@ -134,7 +139,7 @@ impl Groups {
         let there = |number: &u32| {
             let Some(group) = self.groups.find(*number) else { return false };
             let known = !group.name.is_empty();
-            known && (!group.settings.is_empty() || self.counts(*number) != [0; 4])
+            known && (group.settings.is_some() || self.counts(*number) != [0; 4])
         };
         let found = (from..self.groups.end()).take(*steps).position(|number| there(&number));
         let passed = found.map_or(*steps, |at| at + 1);
@@ -183,8 +188,13 @@ impl Groups {
     }
 }
 
-/// Bytes counted for a group of this name.
+/// The most bytes that are counted for a group of this name.
 pub fn group_bytes(name: &[u8]) -> u64 {
+    one_job_bytes(name) + SEVERAL_JOBS_BYTES + SETTINGS_BYTES
+}
+
+/// Those of one that has a job at most.
+fn one_job_bytes(name: &[u8]) -> u64 {
     (GROUP_BYTES + allocated_bytes(name.len())) as u64
 }
 
@@ -228,8 +238,8 @@ impl Queue {
         all: fn(&QueueSettings) -> Option<T>,
     ) -> Option<T> {
         let groups = self.groups.as_ref();
-        let value = groups.and_then(|groups| own(&groups.groups.get(group).settings));
-        value.or_else(|| self.settings.as_deref().and_then(all))
+        let set = groups.and_then(|groups| groups.groups.get(group).settings.as_deref());
+        set.and_then(own).or_else(|| self.settings.as_deref().and_then(all))
     }
 }
 
@@ -248,17 +258,34 @@ impl Store {
     pub(super) fn join_group(&mut self, queue: QueueNo, name: &[u8]) -> u32 {
         let number = self.open_group(queue, name);
         let groups = self.queue_mut(queue).groups.as_mut().expect("one was opened");
-        groups.groups.get_mut(number).jobs += 1;
+        let jobs = &mut groups.groups.get_mut(number).jobs;
+        *jobs += 1;
+        if *jobs == 2 {
+            self.count_group_bytes(queue, SEVERAL_JOBS_BYTES as i64);
+        }
         number
     }
 
     /// A job of this group is not in memory any more.
     pub(super) fn leave_group(&mut self, queue: QueueNo, number: u32) {
-        if number != NO_GROUP {
-            let groups = self.queue_mut(queue).groups.as_mut().expect("a job had a group");
-            groups.groups.get_mut(number).jobs -= 1;
-            self.close_group(queue, number);
+        if number == NO_GROUP {
+            return;
         }
+        let groups = self.queue_mut(queue).groups.as_mut().expect("a job had a group");
+        let jobs = &mut groups.groups.get_mut(number).jobs;
+        *jobs -= 1;
+        if *jobs == 1 {
+            self.count_group_bytes(queue, -(SEVERAL_JOBS_BYTES as i64));
+        }
+        self.close_group(queue, number);
+    }
+
+    fn count_group_bytes(&mut self, queue: QueueNo, by: i64) {
+        let groups = self.queue_mut(queue).groups.as_mut().expect("it has groups");
+        let counted = "bytes are counted before they go";
+        groups.bytes = groups.bytes.checked_add_signed(by).expect(counted);
+        self.bytes = self.bytes.checked_add_signed(by).expect(counted);
+        self.recount_spare(queue);
     }
 
     /// The number of a group, which is made if it is not there.
@@ -276,7 +303,7 @@ impl Store {
         let number = groups.make(hash, name);
         self.databases[db].groups += 1;
         self.databases[db].coming_image_bytes += record::pace_bytes(name);
-        self.bytes += group_bytes(name);
+        self.bytes += one_job_bytes(name);
         self.recount_spare(queue);
         self.retier(queue, number);
         number
@@ -288,13 +315,13 @@ impl Store {
         let queue_ref = self.databases[db].queues.get_mut(place).expect("the queue is bound");
         let groups = queue_ref.groups.as_mut().expect("the group is there");
         let group = groups.groups.get(number);
-        if group.jobs > 0 || !group.settings.is_empty() {
+        if group.jobs > 0 || group.settings.is_some() {
             return;
         }
         if group.pace.is_some() {
             return self.arm_pace(queue, number);
         }
-        let (bytes, image_bytes) = (group_bytes(&group.name), record::pace_bytes(&group.name));
+        let (bytes, image_bytes) = (one_job_bytes(&group.name), record::pace_bytes(&group.name));
         groups.forget(number);
         if groups.len() == 0 {
             queue_ref.groups = None;
@@ -322,12 +349,15 @@ impl Store {
         let (mut before, mut after) = (0, 0);
         self.change_own(queue, |queue| {
             let groups = queue.groups.as_mut().expect("one was opened");
-            let own = &mut groups.groups.get_mut(number).settings;
+            let own = groups.settings(number);
             if !own.is_empty() {
-                before = record::group_bytes(name, *own);
+                before = record::group_bytes(name, own);
             }
             let (was, is) = (own.pause.end(), settings.pause.end());
-            *own = settings;
+            let boxed = |set: GroupSettings| (!set.is_empty()).then(|| Box::new(set));
+            groups.groups.get_mut(number).settings = boxed(settings);
+            let bytes = |set: GroupSettings| u64::from(!set.is_empty()) * SETTINGS_BYTES;
+            groups.bytes = groups.bytes + bytes(settings) - bytes(own);
             was.into_iter().for_each(|end| _ = groups.ends.remove(&(end, number)));
             groups.ends.extend(is.map(|end| (end, number)));
             if settings.is_empty() {

@@ -99,7 +99,7 @@ impl Groups {
     fn arm_pace(&mut self, number: u32, rate: GroupRate) -> Option<Millis> {
         let GroupRecord { jobs, settings, pace, .. } = self.groups.get_mut(number);
         let pace = pace.as_deref_mut()?;
-        let waits = pace.closed || *jobs == 0 && settings.is_empty();
+        let waits = pace.closed || *jobs == 0 && settings.is_none();
         let timer = waits.then(|| pace.allowed(rate).ceil());
         let before = std::mem::replace(&mut pace.timer, timer);
         if before != timer {
@@ -124,7 +124,7 @@ impl Queue {
         let GroupRecord { pace, settings, .. } = groups.groups.get(group);
         let pace = pace.as_deref().filter(|pace| pace.closed);
         let by_rate = pace.map(|pace| pace.allowed(self.group_rate(group)).ceil());
-        match settings.pause {
+        match settings.as_deref().map_or(Pause::None, |own| own.pause) {
             Pause::None => by_rate,
             Pause::Until(end) => by_rate.max(Some(end)),
             Pause::Endless => None,

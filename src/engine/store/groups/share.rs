@@ -60,7 +60,8 @@ impl Queue {
         let begun = || leased + groups.begun(group).iter().sum::<u64>();
         let GroupRecord { settings, pace, .. } = groups.groups.get(group);
         let paced = pace.as_deref().is_some_and(|pace| pace.closed);
-        let closed = settings.pause != Pause::None || max > 0 && leased >= max || paced;
+        let paused = settings.as_deref().is_some_and(|own| own.pause != Pause::None);
+        let closed = paused || max > 0 && leased >= max || paced;
         Standing {
             tier: if closed { CLOSED } else { tier(leased, self.stint(group)) },
             begun_first,

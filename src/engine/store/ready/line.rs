@@ -8,7 +8,7 @@ use crate::engine::store::ready::TAIL_PLACE_MIN;
 use crate::wheel::list::{Chunks, List, Place};
 
 /// `Job::spot` of a ready job in the tree of those that came back.
-const RETURNED: u32 = 1;
+pub const RETURNED: u32 = 1;
 const _: () = assert!(RETURNED < Place::FIRST);
 
 #[derive(Default, Debug)]

@@ -62,7 +62,7 @@ impl ReadyOrder {
     ) {
         match self.open(jobs, chunks, index, tiers) {
             Stood::Plain(line) => line.push_back(jobs, chunks, index),
-            Stood::InGroup(lane) => lane.push_back(jobs, chunks, index),
+            Stood::InGroup(lane) => lane.push(jobs, chunks, index),
         }
     }
 
@@ -76,7 +76,7 @@ impl ReadyOrder {
     ) {
         match self.open(jobs, chunks, index, tiers) {
             Stood::Plain(line) => line.push_front(jobs, chunks, index),
-            Stood::InGroup(lane) => lane.push_front(jobs, chunks, index),
+            Stood::InGroup(lane) => lane.push(jobs, chunks, index),
         }
     }
 
@@ -89,7 +89,7 @@ impl ReadyOrder {
     ) {
         match self.open(jobs, chunks, index, tiers) {
             Stood::Plain(line) => line.put_back(jobs, index),
-            Stood::InGroup(lane) => lane.put_back(jobs, index),
+            Stood::InGroup(lane) => lane.put_back(jobs, chunks, index),
         }
     }
 
@@ -169,11 +169,10 @@ impl ReadyOrder {
 
     /// Moves the chunk of a ready job to a lower block, if that helps to close one.
     pub fn move_below(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
-        let line = match self.stood(jobs.group(index), jobs.get(index).priority) {
-            Stood::Plain(line) => line,
-            Stood::InGroup(lane) => &mut lane.line,
-        };
-        line.move_below(jobs, chunks, index);
+        match self.stood(jobs.group(index), jobs.get(index).priority) {
+            Stood::Plain(line) => line.move_below(jobs, chunks, index),
+            Stood::InGroup(lane) => lane.move_below(jobs, chunks, index),
+        }
     }
 
     /// Whether a ready job is among those that came back to their old places.
@@ -195,7 +194,7 @@ impl ReadyOrder {
     pub fn at(&self, end: Side, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
         if let Some(lanes) = &self.lanes {
             let (lane, priority) = lanes.first(end, chunks)?;
-            return lane.at(self.line_of(lane, priority)?, end, jobs, chunks);
+            return self.at_of(lane, priority, end, Pieces { jobs, chunks });
         }
         let priority = match end {
             Side::Left => self.lines.occupied.trailing_zeros(),
@@ -213,14 +212,15 @@ impl ReadyOrder {
     pub fn any(&self, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
         let Some(lanes) = &self.lanes else { return self.at(Side::Left, jobs, chunks) };
         let (lane, priority) = lanes.any(chunks)?;
-        lane.at(self.line_of(lane, priority)?, Side::Left, jobs, chunks)
+        self.at_of(lane, priority, Side::Left, Pieces { jobs, chunks })
     }
 
-    /// The line of a lane.
-    fn line_of<'l>(&'l self, lane: &'l Lane, priority: u8) -> Option<&'l Line> {
+    /// The job at an end of a lane.
+    fn at_of(&self, lane: &Lane, priority: u8, end: Side, of: Pieces<'_>) -> Option<JobIndex> {
+        let Pieces { jobs, chunks } = of;
         match lane.group {
-            NO_GROUP => self.lines.lines[usize::from(priority)].as_deref(),
-            _ => Some(&lane.line),
+            NO_GROUP => self.lines.lines[usize::from(priority)].as_ref()?.at(end, jobs, chunks),
+            _ => lane.at(end, jobs, chunks),
         }
     }
 
@@ -236,7 +236,7 @@ impl ReadyOrder {
         chunks: &'a Chunks,
     ) -> impl Iterator<Item = JobIndex> + 'a {
         let lanes = (0..10).filter_map(move |priority| self.lane(group, priority));
-        lanes.flat_map(|lane| lane.line.earliest(chunks).chain(lane.begun().map(|(_, job)| *job)))
+        lanes.flat_map(|lane| lane.earliest(chunks))
     }
 
     /// All jobs. Where groups share, `from` is the queue's front, and `stint` how many jobs a group gives at once.
@@ -328,6 +328,8 @@ mod tests {
     /// An order and the sorted list of its content.
     struct Pair {
         order: ReadyOrder,
+        /// Of all its jobs, if they have one.
+        group: Option<(u32, &'static [u8])>,
         jobs: Jobs,
         chunks: Chunks,
         sorted: Vec<(u8, i64, JobIndex)>,
@@ -338,10 +340,10 @@ mod tests {
     }
 
     impl Pair {
-        fn new() -> Pair {
+        fn new(group: Option<(u32, &'static [u8])>) -> Pair {
             let (order, jobs, chunks) = (ReadyOrder::default(), Jobs::default(), Chunks::new());
             let (sorted, out) = (Vec::new(), Vec::new());
-            Pair { order, jobs, chunks, sorted, out, first: 1, last: 0 }
+            Pair { order, group, jobs, chunks, sorted, out, first: 1, last: 0 }
         }
 
         fn note(&mut self, index: JobIndex) {
@@ -351,7 +353,8 @@ mod tests {
         }
 
         fn push(&mut self, priority: u8, side: Side) {
-            let mut job = self.jobs.make(Content::of(b""), PolicyNo(0));
+            let content = Content { group: self.group, ..Content::of(b"") };
+            let mut job = self.jobs.make(content, PolicyNo(0));
             job.priority = priority;
             match side {
                 Side::Left => self.first -= 1,
@@ -407,7 +410,8 @@ mod tests {
     fn the_order_is_that_of_priority_and_place() {
         for seed in 0..60 {
             let mut rng = SmallRng::seed_from_u64(seed);
-            let (mut pair, priorities) = (Pair::new(), rng.random_range(1..=10));
+            let group = [None, Some((1, &b"group"[..]))][rng.random_range(0..2)];
+            let (mut pair, priorities) = (Pair::new(group), rng.random_range(1..=10));
             for _ in 0..rng.random_range(1..400) {
                 pair.change(&mut rng, priorities);
                 if rng.random_ratio(1, 8) {

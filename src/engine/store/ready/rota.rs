@@ -21,7 +21,7 @@ use crate::engine::model::request::Side;
 use crate::engine::store::ready::lane::{Lane, Standing};
 use crate::pool::Pool;
 use crate::time::Millis;
-use crate::wheel::list::{CHUNK_BYTES, Chunks, List, Place};
+use crate::wheel::list::{Chunks, List, Place};
 
 /// The group without a name: of jobs that have none.
 pub const NO_GROUP: u32 = 0;
@@ -29,8 +29,8 @@ pub const NO_GROUP: u32 = 0;
 /// The tier of closed groups.
 pub const CLOSED: u32 = u32::MAX;
 
-/// Bytes of a lane with its places among heads and in its rota, and the chunk of its first job.
-pub const LANE_BYTES: usize = size_of::<Lane>() + 4 + 5 + CHUNK_BYTES;
+/// Bytes of a lane with its places among heads and in its rota.
+pub const LANE_BYTES: usize = size_of::<Lane>() + 4 + 5;
 
 /// Instead of the number of a lane.
 pub const NO_LANE: u32 = u32::MAX;

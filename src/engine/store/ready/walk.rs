@@ -118,8 +118,8 @@ pub(super) fn shared<'o>(
     all(false).chain(all(true)).flat_map(move |(priority, closed)| {
         lanes.tiers(priority, closed, of.chunks).flat_map(move |waiting| {
             let line = move |lane: &'o Lane| match lane.group {
-                NO_GROUP => lines.lines[priority].as_deref().unwrap_or(&lane.line),
-                _ => &lane.line,
+                NO_GROUP => lines.lines[priority].as_deref(),
+                _ => lane.line(),
             };
             let waiting = waiting.map(move |lane| Stint {
                 jobs: LaneWalk::new(from, lane, line(lane), of),
@@ -133,7 +133,9 @@ pub(super) fn shared<'o>(
 
 /// Goes through one lane.
 struct LaneWalk<'o> {
-    line: LineWalk<'o>,
+    from: Side,
+    jobs: &'o Jobs,
+    line: Option<LineWalk<'o>>,
     /// The next of each.
     next: Option<JobIndex>,
     next_begun: Option<(&'o i64, &'o JobIndex)>,
@@ -142,14 +144,15 @@ struct LaneWalk<'o> {
 }
 
 impl<'o> LaneWalk<'o> {
-    fn new(from: Side, lane: &'o Lane, line: &'o Line, of: Pieces<'o>) -> LaneWalk<'o> {
+    fn new(from: Side, lane: &'o Lane, line: Option<&'o Line>, of: Pieces<'o>) -> LaneWalk<'o> {
         let mut begun: Box<dyn Iterator<Item = _>> = match from {
             Side::Left => Box::new(lane.begun()),
             Side::Right => Box::new(lane.begun().rev()),
         };
-        let mut line = LineWalk::new(from, line, of);
-        let (next, next_begun) = (line.next(), begun.next());
-        LaneWalk { line, next, next_begun, begun, begun_first: lane.standing.begun_first }
+        let mut line = line.map(|line| LineWalk::new(from, line, of));
+        let next = lane.alone().or_else(|| line.as_mut()?.next());
+        let (next_begun, begun_first) = (begun.next(), lane.standing.begun_first);
+        LaneWalk { from, jobs: of.jobs, line, next, next_begun, begun, begun_first }
     }
 }
 
@@ -158,9 +161,9 @@ impl Iterator for LaneWalk<'_> {
 
     fn next(&mut self) -> Option<JobIndex> {
         let others = self.next.filter(|_| !self.begun_first || self.next_begun.is_none());
-        let next = nearer(self.line.from, others, self.next_begun, self.line.of.jobs)?;
+        let next = nearer(self.from, others, self.next_begun, self.jobs)?;
         if self.next == Some(next) {
-            self.next = self.line.next();
+            self.next = self.line.as_mut().and_then(LineWalk::next);
         } else {
             self.next_begun = self.begun.next();
         }
