@@ -354,10 +354,10 @@ impl Store {
                 before = record::group_bytes(name, own);
             }
             let (was, is) = (own.pause.end(), settings.pause.end());
-            let boxed = |set: GroupSettings| (!set.is_empty()).then(|| Box::new(set));
-            groups.groups.get_mut(number).settings = boxed(settings);
-            let bytes = |set: GroupSettings| u64::from(!set.is_empty()) * SETTINGS_BYTES;
-            groups.bytes = groups.bytes + bytes(settings) - bytes(own);
+            let bytes = |set: &GroupSettings| u64::from(!set.is_empty()) * SETTINGS_BYTES;
+            groups.bytes = groups.bytes + bytes(&settings) - bytes(&own);
+            let is_set = !settings.is_empty();
+            groups.groups.get_mut(number).settings = is_set.then(|| Box::new(settings));
             was.into_iter().for_each(|end| _ = groups.ends.remove(&(end, number)));
             groups.ends.extend(is.map(|end| (end, number)));
             if settings.is_empty() {
