@@ -126,7 +126,12 @@ pub fn run(asked: &Balance) -> Exit {
 
 fn balance(asked: &Balance) -> Result<Exit, String> {
     let mut operator = Operator::new(&asked.server);
-    let groups = operator.look()?;
+    let mut groups = operator.look()?;
+    if !asked.dry_run {
+        operator.claim()?;
+        // The plan includes all that another run has just done.
+        groups = operator.look()?;
+    }
     operator.peers.extend(asked.with.iter().map(|with| (with.name.clone(), with.peer.clone())));
     for unknown in asked.without.iter().filter(|name| !operator.peers.contains_key(*name)) {
         say(&format!("{unknown} holds no partition\n"));
@@ -154,9 +159,6 @@ fn balance(asked: &Balance) -> Result<Exit, String> {
     if moves.is_empty() {
         say("\nnothing has to be moved\n");
         return Ok(Exit::Good);
-    }
-    if !asked.dry_run {
-        operator.claim()?;
     }
     if asked.dry_run || !asked.yes && !confirmed("move them?") {
         say("nothing was changed\n");

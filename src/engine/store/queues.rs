@@ -39,6 +39,8 @@ pub(super) struct Database {
     pub(super) schedules: [u64; 3],
     pub(super) schedules_held: u64,
     pub(super) groups: u64,
+    /// Those with several jobs in memory.
+    pub(super) several_groups: u64,
     /// By how much paces of groups that have none can make `image_bytes` more.
     pub(super) coming_image_bytes: u64,
     /// When work on the schedules of a queue is due, and on which.
@@ -319,6 +321,7 @@ impl Store {
         database.coming_image_bytes -= queue.coming_error_bytes();
         if let Some(groups) = &queue.groups {
             database.groups -= groups.len() as u64;
+            database.several_groups -= groups.several;
             database.coming_image_bytes -= groups.unpaced_image_bytes;
         }
         self.leaving_bytes += queue.spare_bytes;

@@ -34,6 +34,7 @@ use crate::ids::{DATABASES, QueueNo};
 use crate::limits;
 use crate::time::Millis;
 use crate::wheel::Timers;
+use crate::wheel::list::CHUNK_BYTES;
 
 /// Bytes of the id index for a job at its necessary size.
 const INDEX_BYTES: usize = 12;
@@ -160,7 +161,9 @@ impl Tidying {
 impl Store {
     /// Bytes held for jobs and queues: used ones, and those of freed jobs.
     pub fn held_bytes(&self) -> u64 {
-        let others = self.bytes - self.job_bytes + self.policies.spare_bytes() as u64;
+        // The chunk that is counted for each group with several jobs is among those that are held.
+        let chunks = self.several_groups() * CHUNK_BYTES as u64;
+        let others = self.bytes - self.job_bytes - chunks + self.policies.spare_bytes() as u64;
         others + (self.jobs.data_bytes() + self.held_for_numbers()) as u64
     }
 

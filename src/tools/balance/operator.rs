@@ -99,7 +99,7 @@ pub(super) struct Operator {
     /// and for clients.
     clients: BTreeSet<Address>,
     /// To each node, as long as this runs.
-    claims: Vec<Client>,
+    claims: Vec<(Address, Client)>,
 }
 
 impl Operator {
@@ -108,12 +108,17 @@ impl Operator {
         Operator { server: server.clone(), peers, clients, claims: Vec::new() }
     }
 
-    /// From here on other runs are refused. Two at a time would remove what each other has begun to add.
+    /// From here on other runs are refused. Two at a time would remove what each other has begun to add. To be said again
+    /// before each move: a node that stops to lead, or starts anew, has closed its connections.
     ///
     /// # Errors
     /// Another one has begun earlier, or the user may not do this; the text says which.
     pub(super) fn claim(&mut self) -> Result<(), String> {
+        self.claims.retain_mut(|(_, node)| node.ask(&[b"PING"]).is_ok());
         for place in &self.clients {
+            if self.claims.iter().any(|(claimed, _)| claimed == place) {
+                continue;
+            }
             let server = ServerAddress { place: place.clone(), access: self.server.access.clone() };
             // A node that is down or stands still lists no other run, and may be the one to be replaced.
             let Ok(mut node) = Client::connect(&server) else { continue };
@@ -121,13 +126,13 @@ impl Operator {
             let named = named.and_then(|()| node.ask(&[b"CLIENT", b"SETNAME", CLIENT_NAME]));
             if let Ok(reply) = named {
                 reply.error().map_or(Ok(()), Err)?;
-                self.claims.push(node);
+                self.claims.push((place.clone(), node));
             }
         }
         // All have the name before any list is read, so of two that begin together one at least sees the other.
         let began = Instant::now();
-        for node in &mut self.claims {
-            while let Some(other) = earlier_run(node) {
+        for (_, node) in &mut self.claims {
+            while let Some(other) = earlier_run(node)? {
                 if began.elapsed() > GONE_WITHIN {
                     return Err(format!("another balance is running, connected from {other}"));
                 }
@@ -201,8 +206,9 @@ impl Operator {
     }
 
     /// `least`: so many whole replicas are left whenever one is removed.
-    pub(super) fn carry_out(&self, one: &Move, least: usize) -> Result<(), String> {
+    pub(super) fn carry_out(&mut self, one: &Move, least: usize) -> Result<(), String> {
         let partition = one.partition;
+        self.claim()?;
         if let Some(to) = &one.to {
             let peer = nth_of(partition, &self.peers[to]).ok_or("its port is above 65535")?;
             self.step(partition, to, |group| match group.replica(to) {
@@ -284,17 +290,20 @@ fn asked(node: &mut Client, words: &[&str]) -> Result<Reply, String> {
     reply.error().map_or(Ok(reply), Err)
 }
 
-/// From where a run that has connected before this one is connected to this node.
-fn earlier_run(node: &mut Client) -> Option<String> {
-    let own = node.ask(&[b"CLIENT", b"ID"]).ok()?.number()?;
-    let list = node.ask(&[b"CLIENT", b"LIST"]).ok()?;
+/// The address of a run that has connected to this node before this one, if the node answers.
+fn earlier_run(node: &mut Client) -> Result<Option<String>, String> {
+    let Ok(own) = node.ask(&[b"CLIENT", b"ID"]) else { return Ok(None) };
+    let Ok(list) = node.ask(&[b"CLIENT", b"LIST"]) else { return Ok(None) };
+    if let Some(text) = own.error().or(list.error()) {
+        return Err(text);
+    }
     let earlier = |line: &str| {
         let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
-        let is_earlier = field("id=")?.parse::<u64>().ok()? < own;
+        let is_earlier = field("id=")?.parse::<u64>().ok()? < own.number()?;
         let is_run = field("name=")?.as_bytes() == CLIENT_NAME;
         (is_earlier && is_run).then(|| field("addr=").unwrap_or_default().to_owned())
     };
-    list.text()?.lines().find_map(earlier)
+    Ok(list.text().unwrap_or_default().lines().find_map(earlier))
 }
 
 /// A node's address for partition 0, from that for another partition.

@@ -26,13 +26,14 @@ use crate::ids::QueueNo;
 use crate::limits::GROUP_WEIGHT_DEFAULT;
 use crate::pool::Pool;
 use crate::time::{Micros, Millis};
+use crate::wheel::list::CHUNK_BYTES;
 
 /// Bytes counted for a group with one job, in addition to its name: the record, its place in the index, a lane.
 const GROUP_BYTES: usize = size_of::<GroupRecord>() + 11 + LANE_BYTES;
 /// With something set it has these in addition,
 const SETTINGS_BYTES: u64 = size_of::<GroupSettings>() as u64 + 8;
 /// and with several jobs these.
-const SEVERAL_JOBS_BYTES: u64 = SEVERAL_BYTES as u64;
+const SEVERAL_JOBS_BYTES: u64 = (SEVERAL_BYTES + CHUNK_BYTES) as u64;
 
 /// All groups of a queue.
 #[derive(Default, Debug)]
@@ -48,6 +49,8 @@ pub struct Groups {
     purged: [u32; 4],
     /// Groups with something set, by name: bases have them in the same order everywhere.
     set: BTreeMap<Box<[u8]>, u32>,
+    /// Those with several jobs in memory.
+    pub several: u64,
     /// Bytes counted for all of them.
     pub bytes: u64,
     /// When pauses end.
@@ -261,7 +264,7 @@ impl Store {
         let jobs = &mut groups.groups.get_mut(number).jobs;
         *jobs += 1;
         if *jobs == 2 {
-            self.count_group_bytes(queue, SEVERAL_JOBS_BYTES as i64);
+            self.count_several(queue, 1);
         }
         number
     }
@@ -275,16 +278,22 @@ impl Store {
         let jobs = &mut groups.groups.get_mut(number).jobs;
         *jobs -= 1;
         if *jobs == 1 {
-            self.count_group_bytes(queue, -(SEVERAL_JOBS_BYTES as i64));
+            self.count_several(queue, -1);
         }
         self.close_group(queue, number);
     }
 
-    fn count_group_bytes(&mut self, queue: QueueNo, by: i64) {
+    /// A group has several jobs in memory from here on, or not any more.
+    fn count_several(&mut self, queue: QueueNo, by: i64) {
+        let add = |count: &mut u64, by: i64| {
+            *count = count.checked_add_signed(by).expect("what goes was counted");
+        };
+        let bytes = by * SEVERAL_JOBS_BYTES as i64;
         let groups = self.queue_mut(queue).groups.as_mut().expect("it has groups");
-        let counted = "bytes are counted before they go";
-        groups.bytes = groups.bytes.checked_add_signed(by).expect(counted);
-        self.bytes = self.bytes.checked_add_signed(by).expect(counted);
+        add(&mut groups.several, by);
+        add(&mut groups.bytes, bytes);
+        add(&mut self.bytes, bytes);
+        add(&mut self.databases[place_of(queue).0].several_groups, by);
         self.recount_spare(queue);
     }
 
@@ -330,6 +339,11 @@ impl Store {
         self.databases[db].coming_image_bytes -= image_bytes;
         self.bytes -= bytes;
         self.recount_spare(queue);
+    }
+
+    /// Groups of all queues with several jobs in memory.
+    pub(in crate::engine::store) fn several_groups(&self) -> u64 {
+        self.databases.iter().map(|database| database.several_groups).sum()
     }
 
     /// Groups of all queues.

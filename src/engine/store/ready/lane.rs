@@ -175,12 +175,12 @@ impl Lane {
         self.alone.map(|(alone, _)| alone)
     }
 
-    /// Of several, all but begun ones.
+    /// All but begun ones, if there are several.
     pub fn line(&self) -> Option<&Line> {
         self.several.as_ref().map(|several| &several.line)
     }
 
-    /// Of several the begun ones, by place.
+    /// The begun ones, if there are several, by place.
     pub fn begun(&self) -> impl DoubleEndedIterator<Item = (&i64, &JobIndex)> {
         self.several.iter().flat_map(|several| &several.begun)
     }
