@@ -30,9 +30,9 @@ use crate::wheel::list::CHUNK_BYTES;
 
 /// Bytes counted for a group with one job, in addition to its name: the record, its place in the index, a lane.
 const GROUP_BYTES: usize = size_of::<GroupRecord>() + 11 + LANE_BYTES;
-/// With something set it has these in addition,
+/// A group with settings has these in addition,
 const SETTINGS_BYTES: u64 = size_of::<GroupSettings>() as u64 + 8;
-/// and with several jobs these.
+/// and one with several jobs these.
 const SEVERAL_JOBS_BYTES: u64 = (SEVERAL_BYTES + CHUNK_BYTES) as u64;
 
 /// All groups of a queue.
@@ -80,7 +80,7 @@ struct GroupRecord {
     begun: [u32; 2],
     seen: u32,
     standing: Standing,
-    /// What is set for it; most have nothing.
+    /// Its own settings; most groups have none.
     settings: Option<Box<GroupSettings>>,
     pace: Option<Box<GroupPace>>,
 }
@@ -366,19 +366,20 @@ impl Store {
             let own = groups.settings(number);
             if !own.is_empty() {
                 before = record::group_bytes(name, own);
+                groups.bytes -= SETTINGS_BYTES;
             }
             let (was, is) = (own.pause.end(), settings.pause.end());
-            let bytes = |set: &GroupSettings| u64::from(!set.is_empty()) * SETTINGS_BYTES;
-            groups.bytes = groups.bytes + bytes(&settings) - bytes(&own);
-            let is_set = !settings.is_empty();
-            groups.groups.get_mut(number).settings = is_set.then(|| Box::new(settings));
             was.into_iter().for_each(|end| _ = groups.ends.remove(&(end, number)));
             groups.ends.extend(is.map(|end| (end, number)));
+            let stored = &mut groups.groups.get_mut(number).settings;
             if settings.is_empty() {
+                *stored = None;
                 groups.set.remove(name);
             } else {
-                after = record::group_bytes(name, settings);
+                *stored = Some(Box::new(settings));
                 groups.set.insert(name.into(), number);
+                groups.bytes += SETTINGS_BYTES;
+                after = record::group_bytes(name, settings);
             }
         });
         let (db, _) = place_of(queue);

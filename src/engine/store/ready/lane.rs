@@ -146,9 +146,7 @@ impl Lane {
     /// Whether a job is among those that came back.
     pub fn has_returned(&self, jobs: &Jobs, index: JobIndex) -> bool {
         match (self.alone, &self.several) {
-            (Some((alone, kind)), _) => {
-                alone == index && kind != Kind::Entered && jobs.get(index).spot == ALONE
-            }
+            (Some((alone, kind)), _) => alone == index && kind != Kind::Entered,
             (None, Some(several)) => several.has_returned(jobs, index),
             (None, None) => false,
         }
@@ -167,10 +165,10 @@ impl Lane {
         let several = self.several.iter().flat_map(|several| {
             several.line.earliest(chunks).chain(several.begun.values().copied())
         });
-        self.alone.map(|(alone, _)| alone).into_iter().chain(several)
+        self.alone().into_iter().chain(several)
     }
 
-    /// The one that stands alone.
+    /// Its only job, if there is one.
     pub fn alone(&self) -> Option<JobIndex> {
         self.alone.map(|(alone, _)| alone)
     }

@@ -328,7 +328,7 @@ mod tests {
     /// An order and the sorted list of its content.
     struct Pair {
         order: ReadyOrder,
-        /// Of all its jobs, if they have one.
+        /// The group of all its jobs, if it has one.
         group: Option<(u32, &'static [u8])>,
         jobs: Jobs,
         chunks: Chunks,
