@@ -2,7 +2,7 @@
 
 use crate::processes::spread::{Nodes, PARTITIONS, partition_of_queue};
 use crate::support::http::free_ports;
-use crate::support::patience::until;
+use crate::support::patience::{seconds, until, within};
 use crate::support::program::{Folder, Program, Reply, Wire};
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -180,15 +180,23 @@ fn done(output: Output) -> String {
     text
 }
 
-/// Whoever waits for a job of a partition that one of the first nodes leads.
+/// One that waits for a job of a partition, if one of the first nodes leads that.
 fn waiting(nodes: &Nodes, partition: u16) -> Option<Wire> {
-    let leader = nodes.leaders()?[usize::from(partition)];
-    let mut wire = nodes.wire(leader, partition).ok().filter(|_| leader < 3)?;
     let queue =
         (0..).map(|n| format!("empty{n}")).find(|queue| partition_of_queue(queue) == partition)?;
-    wire.push_line(&format!("DELAY.RESERVE 0 1 {queue}"));
-    wire.flush().ok()?;
-    Some(wire)
+    until(format!("it waits in partition {partition}"), || {
+        let leader = nodes.leaders()?[usize::from(partition)];
+        if leader >= 3 {
+            return Some(None);
+        }
+        let mut wire = nodes.wire(leader, partition).ok()?;
+        wire.push_line(&format!("DELAY.RESERVE 0 1 {queue}"));
+        wire.flush().ok()?;
+        // A node that has just lost the lead refuses it.
+        let mut other = nodes.wire(leader, partition).ok()?;
+        let is_blocked = || (other.try_number("blocked_clients")? > 0).then_some(());
+        within(seconds(2), is_blocked).map(|()| Some(wire))
+    })
 }
 
 /// It says which one has none.
