@@ -7,10 +7,15 @@ use crate::support::program::Reply;
 const ADD: &str = "DELAY.ADD mail 0 hello";
 const SLOT: i64 = 4_247;
 
-fn start() -> Trio {
+/// Three nodes, and the one that leads by the words of all.
+fn start() -> (Trio, usize) {
     let trio = Trio::start("slots", &["--cluster-enabled", "yes"]);
-    trio.leader();
-    trio
+    trio.wait_for_voters();
+    let leader = wait_until("all name one leader", || {
+        let leader = trio.try_leader()?;
+        (0..NODES).all(|node| names(&trio, node, leader)).then_some(leader)
+    });
+    (trio, leader)
 }
 
 fn port(trio: &Trio, node: usize) -> i64 {
@@ -41,23 +46,23 @@ fn sent_to(trio: &Trio, node: usize) -> Option<i64> {
     }
 }
 
-/// All of these send clients to `leader`, and list it first.
+/// Whether a node sends clients to `leader`, and lists it first.
+fn names(trio: &Trio, node: usize, leader: usize) -> bool {
+    let leads = Some(port(trio, leader));
+    sent_to(trio, node) == leads && listed(trio, node).first() == leads.as_ref()
+}
+
 fn all_name(trio: &Trio, nodes: &[usize], leader: usize) {
     for node in nodes {
         wait_until("a node sends clients to the leader", || {
-            let leads = Some(port(trio, leader));
-            let is_known =
-                sent_to(trio, *node) == leads && listed(trio, *node).first() == leads.as_ref();
-            is_known.then_some(())
+            names(trio, *node, leader).then_some(())
         });
     }
 }
 
 #[test]
 fn clients_are_sent_to_the_leader_and_to_the_next_one() {
-    let mut trio = start();
-    let leader = trio.leader();
-    all_name(&trio, &[0, 1, 2], leader);
+    let (mut trio, leader) = start();
     let mut all: Vec<i64> = (0..NODES).map(|node| port(&trio, node)).collect();
     all.sort_unstable();
     for node in 0..NODES {
@@ -86,9 +91,8 @@ fn clients_are_sent_to_the_leader_and_to_the_next_one() {
 
 #[test]
 fn a_node_that_is_cut_off_sends_nobody_anywhere() {
-    let trio = start();
-    let (leader, follower) = (trio.leader(), trio.follower());
-    all_name(&trio, &[0, 1, 2], leader);
+    let (trio, leader) = start();
+    let follower = (leader + 1) % NODES;
     for node in [follower, leader] {
         trio.net.cut(&Trio::ways_of(node));
         wait_until("a node that is cut off knows nobody", || {
@@ -106,24 +110,20 @@ fn a_node_that_is_cut_off_sends_nobody_anywhere() {
 
 #[test]
 fn whoever_says_so_reads_from_a_follower() {
-    let trio = start();
-    let (leader, follower) = (trio.leader(), trio.follower());
-    trio.wire(leader).ask(ADD);
-    let mut wire = trio.wire(follower);
+    let (trio, leader) = start();
+    let mut wire = trio.wire((leader + 1) % NODES);
     assert!(wire.ask("DELAY.LEN mail").is_error("MOVED"));
     wire.ask("READONLY");
-    wait_until("the job is there, too", || {
-        matches!(wire.ask("DELAY.LEN mail"), Reply::Number(1)).then_some(())
-    });
+    let length = trio.wire(leader).ask("DELAY.LEN mail");
+    assert!(length.number() > 0);
+    wait_until("the jobs are there, too", || (wire.ask("DELAY.LEN mail") == length).then_some(()));
     assert!(wire.ask("DELAY.POP mail NOWAIT").is_error("MOVED"));
 }
 
 /// Who waits is told, who has begun a transaction is closed and nothing of it was done; both are sent on afterwards.
 #[test]
 fn who_waits_or_has_begun_a_transaction_is_let_go_by_a_leader_that_goes() {
-    let trio = start();
-    let leader = trio.leader();
-    all_name(&trio, &[0, 1, 2], leader);
+    let (trio, leader) = start();
     let mut waits = trio.wire(leader);
     waits.push_line("DELAY.RESERVE 0 1 empty");
     waits.flush().unwrap();
@@ -145,20 +145,18 @@ fn who_waits_or_has_begun_a_transaction_is_let_go_by_a_leader_that_goes() {
 /// Its connection is closed, and nothing of it is done by whoever leads then.
 #[test]
 fn a_transaction_does_not_outlive_its_leader() {
-    let trio = start();
-    trio.wait_for_voters();
-    let leader = trio.leader();
+    let (trio, leader) = start();
     let mut wire = trio.wire(leader);
     assert_eq!(wire.ask("MULTI").text(), "OK");
     for _ in 0..2 {
-        assert_eq!(wire.ask(ADD).text(), "QUEUED");
+        assert_eq!(wire.ask("DELAY.ADD begun 0 hello").text(), "QUEUED");
     }
     assert_eq!(trio.wire(leader).ask("FAILOVER").text(), "OK");
     wait_until("another one leads", || trio.try_leader().filter(|at| *at != leader));
     let told = wire.try_ask("EXEC");
     assert!(told.is_err(), "{told:?}");
     let length = wait_until("whoever leads answers", || {
-        trio.wire(trio.try_leader()?).try_ask("DELAY.LEN mail").ok()
+        trio.wire(trio.try_leader()?).try_ask("DELAY.LEN begun").ok()
     });
     assert_eq!(length, Reply::Number(0));
 }
