@@ -54,7 +54,7 @@ pub fn prepare(config: &Config) -> io::Result<()> {
                 dir.display()
             )));
         }
-        Some(_) => complete(dir, count, journal)?,
+        Some(_) => _ = complete(dir, count, journal)?,
         None if dir.join(journal).is_dir() => {
             return Err(refused(format!(
                 "{dir} has the journal of one partition, and cluster-partitions is {count}: delayd spread --into {count} \
@@ -185,11 +185,11 @@ pub fn check_free(dir: &Path, count: u16) -> io::Result<()> {
 }
 
 /// Puts the folders that `delayd spread` has made in place, and the journal that it has divided out of it. Whatever of
-/// that is done already stays so.
+/// that is done already stays so. Returns where that journal is now, if this has moved it.
 ///
 /// # Errors
 /// The disk fails; a folder is in the way.
-pub fn complete(dir: &Path, count: u16, journal: &str) -> io::Result<()> {
+pub fn complete(dir: &Path, count: u16, journal: &str) -> io::Result<Option<PathBuf>> {
     let unfinished = dir.join(UNFINISHED);
     for name in (0..count).map(name_of) {
         let made = unfinished.join(&name);
@@ -199,16 +199,17 @@ pub fn complete(dir: &Path, count: u16, journal: &str) -> io::Result<()> {
         }
     }
     let divided = dir.join(journal);
-    if divided.is_dir() {
-        let kept = free_name(dir.join(DIVIDED));
-        fs::rename(&divided, &kept).map_err(|error| of(&divided, &error))?;
+    let kept = divided.is_dir().then(|| free_name(dir.join(DIVIDED)));
+    if let Some(kept) = &kept {
+        fs::rename(&divided, kept).map_err(|error| of(&divided, &error))?;
         let (divided, kept) = (divided.display(), kept.display());
         tracing::warn!("{divided} was divided into partitions, and is kept as {kept}");
     }
     if unfinished.is_dir() {
         fs::remove_dir(unfinished)?;
     }
-    File::open(dir)?.sync_all()
+    File::open(dir)?.sync_all()?;
+    Ok(kept)
 }
 
 /// The folders of several partitions are not left beside a journal of one.

@@ -5,8 +5,8 @@ pub const BACKUP_PIECE_BYTES: usize = 256 << 10;
 /// A backup without a request for this long, µs, is ended: its client is gone, and its base may have been replaced by a
 /// newer one on the disk.
 pub const BACKUP_IDLE_US: u64 = 60_000_000;
-/// A follower that hears no leader for this long, µs, makes a backup of its own data.
-pub const BACKUP_FOLLOWS_US: u64 = 2_000_000;
+/// A backup of a follower that has not all that was acknowledged before it was asked for, after this long, µs, is refused.
+pub const BACKUP_FOLLOWS_US: u64 = 10_000_000;
 /// How often the newest base is looked for again where another one takes its place meanwhile.
 pub const BACKUP_OPENS: u32 = 8;
 

@@ -98,17 +98,21 @@ fn take(asked: &BackupArgs) -> Result<(), NoBackup> {
 fn check_folder(disk: &Disk) -> Result<(), NoBackup> {
     let (dir, names) =
         (disk.path(), disk.list().map_err(NoBackup::of_folder(disk.path(), "read"))?);
-    let is_servers = |name: &String| {
-        name == "journal"
-            || (is_of_journal(name) && base::index_of(name).is_none() && name != "lock")
-    };
-    match names.iter().find(|name| is_servers(name)) {
+    match file_of_server(&names) {
         Some(name) => Err(NoBackup::Refused(format!(
             "{} is a server's folder, because it has {name}: choose another",
             dir.display()
         ))),
         None => Ok(()),
     }
+}
+
+/// What a server's folder has and a backup has not.
+pub fn file_of_server(names: &[String]) -> Option<&String> {
+    names.iter().find(|name| {
+        *name == "journal"
+            || (is_of_journal(name) && base::index_of(name).is_none() && *name != "lock")
+    })
 }
 
 /// From another server, or from before a restore: one with a greater index would pass for the newest.

@@ -36,9 +36,9 @@ Usage: delayd cluster balance HOST:PORT [--with NAME=HOST:PORT] [--without NAME]
 Spreads the partitions of a cluster evenly over its nodes: each on three nodes,
 one replica after the other. HOST:PORT is any partition of any node. A replica
 is added first, and another one removed when the new one has all jobs and a
-vote, so no partition ever has fewer. It shows what it will do, and asks. If it
-is interrupted, run it again: it continues from where the cluster is. While one
-runs, another one is refused.
+vote; it ends with fewer only where --replicas asks for fewer. It shows what it
+will do, and asks. If it is interrupted, run it again: it continues from where
+the cluster is. While one runs, another one is refused.
 
 A new node is started first, with the cluster's options and an empty folder. A
 node whose last partition was removed can be stopped.
@@ -61,7 +61,8 @@ node whose last partition was removed can be stopped.
 Exit codes:
    0  the partitions are spread, or were before
    1  not done: it was not confirmed, or a partition made no progress
-   3  refused: no server there, a wrong password, another balance is running
+   3  refused: no server there, a wrong password, another balance is running,
+      too few nodes for as many replicas
   64  the command line is wrong
 ";
 
@@ -141,11 +142,12 @@ fn balance(asked: &Balance) -> Result<Exit, String> {
     if nodes.is_empty() {
         return Err("no node is left".to_owned());
     }
+    let now: Placement = groups.iter().map(LedPartition::voters).collect();
+    let then = plan::target(&now, &nodes, asked.replicas);
+    check_replicas(&now, &then, asked.replicas)?;
     if nodes.len() < asked.replicas {
         say(&format!("there are {} nodes for {} replicas\n", nodes.len(), asked.replicas));
     }
-    let now: Placement = groups.iter().map(LedPartition::voters).collect();
-    let then = plan::target(&now, &nodes, asked.replicas);
     let mut moves: Vec<Move> = Vec::new();
     // Those that were begun to be added, by an interrupted run perhaps, and that nobody wants now: they have no vote.
     for (partition, group) in groups.iter().enumerate() {
@@ -174,6 +176,18 @@ fn balance(asked: &Balance) -> Result<Exit, String> {
         }
     }
     Ok(Exit::Good)
+}
+
+/// Too few nodes are no reason to end with fewer replicas than there are: one node that fails could be one too many then.
+fn check_replicas(now: &Placement, then: &Placement, wanted: usize) -> Result<(), String> {
+    let numbers = now.iter().zip(then).map(|(now, then)| (now.len(), then.len()));
+    match numbers.enumerate().find(|(_, (now, then))| then < now && *then < wanted) {
+        Some((partition, (now, then))) => Err(format!(
+            "partition {partition} would have {then} replicas instead of {now}: add a node by --with, or ask for \
+             that by --replicas {then}"
+        )),
+        None => Ok(()),
+    }
 }
 
 fn shown(now: &Placement, then: &Placement) -> String {

@@ -1,6 +1,7 @@
 //! `delayd restore` and `delayd cluster dissolve`: a new journal that begins with what another folder holds.
 
 use super::args::{Dissolve, Restore};
+use super::backup::file_of_server;
 use super::check::say;
 use super::cluster::{NewClusterIds, founder};
 use super::{Exit, ended, jobs_text, place};
@@ -40,6 +41,14 @@ fn restore(asked: &Restore) -> Result<(), JournalError> {
     place::check_free(&asked.into)?;
     let disk = Disk::open_read_only(dir)?;
     let names = disk.list().map_err(JournalError::io(&name, "read"))?;
+    // Its newest base would pass for a backup, and what was done since for lost.
+    if let Some(of_server) = file_of_server(&names) {
+        let text = format!(
+            "it is a server's folder, because it has {of_server}: restore from a folder that delayd backup has written"
+        );
+        let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+        return Err(JournalError::io(&name, "restore")(source));
+    }
     let bases: Vec<&String> = names.iter().filter(|name| base::index_of(name).is_some()).collect();
     if let [one, other, ..] = bases[..] {
         let text = format!(

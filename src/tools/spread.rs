@@ -75,10 +75,10 @@ fn spread(asked: &Spread) -> Result<Exit, JournalError> {
     folders::write_count(dir, *count).map_err(JournalError::io(&name, "write into"))?;
     // From here on the partitions are what there is.
     drop(lock);
-    folders::complete(dir, *count, place::FOLDER).map_err(failed)?;
+    let kept = folders::complete(dir, *count, place::FOLDER).map_err(failed)?;
+    let kept = kept.as_deref().unwrap_or(Path::new(folders::DIVIDED)).display();
     say(&format!(
-        "start it with cluster-partitions {count}; the journal of before is kept as {}\n",
-        folders::DIVIDED
+        "start it with cluster-partitions {count}; the journal of before is kept as {kept}\n"
     ));
     Ok(Exit::Good)
 }

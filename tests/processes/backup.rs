@@ -2,7 +2,7 @@
 //! disk, with passwords and TLS; and what is restored is the state as of the backup's batch.
 
 use crate::processes::nodes::Nodes;
-use crate::processes::trio::{Trio, wait_until};
+use crate::processes::trio::{NODES, Trio, wait_until};
 use crate::support::disk::Shim;
 use crate::support::http::free_port;
 use crate::support::program::{Folder, Program, Reply, Wire, seed};
@@ -164,6 +164,26 @@ fn a_backup_of_a_follower_under_load_is_the_state_as_of_its_batch() {
     let journal = trio.path(leader).join("journal");
     trio.kill(leader);
     assert_eq!(replayed(&journal, held.index()), held.digest());
+}
+
+/// What the others acknowledged while it was away would be missing without a word.
+#[test]
+fn a_node_without_a_leader_gives_no_backup() {
+    let mut trio = Trio::start("backup-alone", &[]);
+    trio.wait_for_voters();
+    let away = trio.follower();
+    trio.kill(away);
+    fill(&mut trio.wire(trio.leader()), 0, 3);
+    for node in (0..NODES).filter(|node| *node != away) {
+        trio.kill(node);
+    }
+    trio.begin(away);
+    let dir = trio.folder.0.join("backup");
+    let refused = wait_until("it is loaded", || {
+        let refused = backup(trio.addresses[away], &dir).output().unwrap();
+        (!text(&refused).contains("LOADING")).then_some(refused)
+    });
+    is_refused(&refused, 3, "it has heard no leader");
 }
 
 /// 3 MB at 1 MB a second, killed at random places; what comes in the end is one whole base, though another was written meanwhile.
@@ -421,4 +441,7 @@ fn a_damaged_backup_is_refused_with_file_and_offset_and_nothing_is_written() {
     )
     .unwrap();
     is_refused(&restore(&dir, &into, &[]), 3, "there is no complete backup in it");
+    // Its newest base lacks what was added since.
+    is_refused(&restore(&scratch.0.join("journal"), &into, &[]), 3, "it is a server's folder");
+    assert!(!into.exists());
 }

@@ -103,6 +103,10 @@ fn partitions_move_to_nodes_that_come_and_from_those_that_go() {
     spread(&nodes, 1, &[]);
     assert!(nodes.placed().iter().all(|own| *own == ["n0", "n1", "n2"]));
     assert!(!is_invited(&nodes));
+    let fewer = nodes.balancing(1, &["--without", "n0"]).output().unwrap();
+    let text = String::from_utf8(fewer.stderr).unwrap();
+    assert!(text.contains("would have 2 replicas instead of 3: add a node by --with"), "{text}");
+    assert_eq!(fewer.status.code(), Some(3));
     let (n3, n4) = (nodes.join(), nodes.join());
     nodes.say("beat", "DELAY.SCHEDULE SET beat b x EVERY 1s CATCHUP 100");
     let shown = spread(&nodes, 0, &["--with", &n3, "--with", &n4, "--dry-run"]);
@@ -208,7 +212,7 @@ fn a_balance_ends_where_a_partition_has_had_no_leader_for_a_minute() {
         nodes.programs[node].take().unwrap().kill();
     }
     let began = Instant::now();
-    let output = nodes.balancing(0, &["--without", "n2"]).output().unwrap();
+    let output = nodes.balancing(0, &["--without", "n2", "--replicas", "2"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains(" has had no leader for a minute: "), "{text}");
     assert!(!output.status.success());

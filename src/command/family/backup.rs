@@ -37,8 +37,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
                 last batch in it, and `jobs`, an array with the numbers of delayed, ready, leased and dead jobs, \
                 which stays nil for a backup that is continued.")
         .notes("Call it repeatedly until it is `ready`. The backup contains everything that was answered before \
-                the first call, also by the leader of a cluster; a follower that hears no leader gives what it \
-                has. There is one backup at a time, owned by the connection that began it; another connection \
+                the first call, also by the leader of a cluster; a follower that cannot have all of that within 10 s, \
+                because it hears no leader or lags behind, refuses. There is one backup at a time, owned by the connection that began it; another connection \
                 can continue it when that is closed. It ends after a minute without a request, and earlier if a \
                 newer base has replaced its base and the disk needs the space. The backup contains all queues, \
                 whatever the user may read.")

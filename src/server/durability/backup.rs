@@ -24,6 +24,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// What was acknowledged without this node would be missing in the backup, which nobody would notice.
+const LACKS: &str = "this node may lack what its cluster has acknowledged: it has heard no leader, or lags behind; take it \
+                     from another node, or once a leader is there";
+
 /// A backup that a client fetches.
 #[derive(Debug)]
 pub struct Backup {
@@ -252,12 +256,12 @@ impl Durability {
         }
     }
 
-    /// Whether this node has all that was committed at `at`, as far as it has heard; one that hears no leader gives what it has.
-    fn is_as_of(&mut self, at: Micros, boot: Micros) -> bool {
+    /// Whether this node has all that was committed at `at`, as far as it has heard.
+    fn is_as_of(&mut self, at: Micros) -> bool {
         let Some(node) = self.replicated().filter(|node| !node.decides()) else { return true };
         let applied = node.position().index.0;
         let heard = node.status().and_then(|status| as_of(&status.fresh, applied));
-        heard.is_some_and(|heard| heard >= at) || boot.0 >= at.0 + BACKUP_FOLLOWS_US
+        heard.is_some_and(|heard| heard >= at)
     }
 
     fn await_base(&mut self) -> Result<BackupStage, String> {
@@ -270,8 +274,11 @@ impl Durability {
     fn take_up_backup(&mut self, boot: Micros) {
         let Some(mut backup) = self.backups.running.take() else { return };
         backup.stage = match backup.stage {
-            BackupStage::Follows(at) if self.is_as_of(at, boot) => {
+            BackupStage::Follows(at) if self.is_as_of(at) => {
                 self.await_base().unwrap_or_else(failed)
+            }
+            BackupStage::Follows(at) if boot.0 >= at.0 + BACKUP_FOLLOWS_US => {
+                BackupStage::Failed(LACKS.to_owned())
             }
             BackupStage::Opens(part, reader) => match (reader.offer(), part) {
                 (None, part) => BackupStage::Opens(part, reader),

@@ -86,6 +86,14 @@ impl LedPartition {
         asked(&mut self.leader, words).map(|_| Next::Look)
     }
 
+    /// What has to change, or how many batches have to become fewer than ever, while a step makes progress: with jobs coming
+    /// in, what a node lacks goes up and down for ever.
+    fn progress(&self) -> (Vec<Replica>, u64) {
+        let still = |replica: &Replica| Replica { behind: None, ..replica.clone() };
+        let lacked = self.replicas.iter().filter_map(|replica| replica.behind);
+        (self.replicas.iter().map(still).collect(), lacked.fold(0, u64::saturating_add))
+    }
+
     fn whole_without(&self, from: &Name) -> usize {
         let others = self.replicas.iter().filter(|replica| replica.name != *from);
         others.filter(|replica| replica.is_whole()).count()
@@ -241,7 +249,7 @@ impl Operator {
         node: &Name,
         mut next: impl FnMut(&mut LedPartition) -> Result<Next, String>,
     ) -> Result<(), String> {
-        let (mut since, mut seen, mut is_told) = (Instant::now(), Vec::new(), false);
+        let (mut since, mut seen, mut least, mut is_told) = (Instant::now(), Vec::new(), 0, false);
         loop {
             let mut group = self.group(partition)?;
             let done = next(&mut group);
@@ -250,8 +258,9 @@ impl Operator {
                 Err(text) if text.starts_with("NOPERM") => return Err(text.clone()),
                 _ => {}
             }
-            if group.replicas != seen {
-                (since, seen, is_told) = (Instant::now(), group.replicas, false);
+            let (now, lacked) = group.progress();
+            if now != seen || lacked < least {
+                (since, seen, least, is_told) = (Instant::now(), now, lacked, false);
             }
             if since.elapsed() > TOLD_AFTER && !std::mem::replace(&mut is_told, true) {
                 say(&format!("partition {partition}: waits for {node}; its log may say why\n"));

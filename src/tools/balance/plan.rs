@@ -42,15 +42,17 @@ pub fn target(now: &[BTreeSet<Name>], nodes: &BTreeSet<Name>, replicas: usize) -
     placed.partitions
 }
 
-/// From one placement to the other, one replica after the other: no partition has fewer on the way than in either.
+/// From one placement to the other, one replica after the other. Whatever a partition is to have more than it has comes
+/// first, and each replica that goes leaves as many as it is to have in the end.
 pub fn moves(now: &[BTreeSet<Name>], then: &[BTreeSet<Name>]) -> Vec<Move> {
     let of = |(partition, (now, then)): (usize, (&BTreeSet<Name>, &BTreeSet<Name>))| {
         let (mut to, mut from) = (then.difference(now), now.difference(then));
-        let count = then.difference(now).count().max(now.difference(then).count());
-        let moves = (0..count).map(|_| Move {
+        let more = then.len().saturating_sub(now.len());
+        let count = more + now.difference(then).count();
+        let moves = (0..count).map(|at| Move {
             partition,
             to: to.next().cloned(),
-            from: from.next().cloned(),
+            from: if at < more { None } else { from.next().cloned() },
         });
         moves.collect::<Vec<_>>()
     };
@@ -154,10 +156,10 @@ mod tests {
             let (least, most) = (loads.iter().min().unwrap(), loads.iter().max().unwrap());
             assert!(most - least <= 1, "seed {seed}: {loads:?}");
             for Move { partition, to, from } in moves(&now, &then) {
-                let fewest = now[partition].len().min(then[partition].len());
                 now[partition].extend(to);
                 now[partition].retain(|node| Some(node) != from.as_ref());
-                assert!(now[partition].len() >= fewest, "seed {seed}");
+                let left = now[partition].len();
+                assert!(from.is_none() || left >= then[partition].len(), "seed {seed}");
             }
             assert_eq!(now, then, "seed {seed}");
             assert_eq!(target(&then, &nodes, 3), then, "seed {seed}: nothing is left to do");
