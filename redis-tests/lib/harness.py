@@ -221,39 +221,35 @@ def peak_bytes(pid):
     return resident_bytes(pid, "VmHWM:") or 0
 
 
-# One for each port that this process was given: its name is taken for as long as the process lives.
+# The ports that this process was given are taken for as long as it lives.
 taken = []
 
 
-def free_port():
-    """One that nobody else is given while this process lives, also while nothing listens there: below those that connections are
-    given."""
-    while True:
-        port, name = random.randrange(10000, 32000), socket.socket(socket.AF_UNIX)
-        try:
-            name.bind(f"\0delayd-test-port-{port}")
+def taken_ports(first, count):
+    """As many ports from `first` on: listeners of the same ports on another address of the loopback, as the tests in Rust hold
+    them. An OSError: one of them is taken."""
+    with contextlib.ExitStack() as held:
+        for port in range(first, first + count):
+            held.enter_context(socket.create_server(("127.0.0.2", port)))
             with socket.socket() as probe:
                 # A forked child holds a copy until it calls exec; without this the server could find the port taken.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(("127.0.0.1", port))
-        except OSError:
-            name.close()
-            continue
-        taken.append(name)
-        return port
+        return held.pop_all()
 
 
 def free_ports(count):
-    """The first of as many that follow each other."""
+    """The first of as many that follow each other, which nobody else is given while this process lives, also while nothing
+    listens there: below those that connections are given."""
     while True:
-        first = free_port()
-        try:
-            for port in range(first + 1, first + count):
-                with socket.socket() as taken:
-                    taken.bind(("127.0.0.1", port))
+        first = random.randrange(10000, 32000 - count)
+        with contextlib.suppress(OSError):
+            taken.append(taken_ports(first, count))
             return first
-        except (OSError, OverflowError):
-            pass
+
+
+def free_port():
+    return free_ports(1)
 
 
 class Server:

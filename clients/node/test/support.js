@@ -23,15 +23,25 @@ export async function until(condition, what = 'it', ms = PATIENCE_MS) {
   }
 }
 
-/** So many ports in a row that are free now, and below those that the system gives away: a server that is started again finds them free. */
+/** Listens while it can: nothing if the port is taken. */
+async function listener(port, host) {
+  const server = net.createServer().listen(port, host);
+  const listens = await Promise.race([once(server, 'listening').then(() => true), once(server, 'error').then(() => false)]);
+  return listens ? server.unref() : null;
+}
+
+const close = (servers) => Promise.all(servers.map((server) => server && (server.close(), once(server, 'close'))));
+
+/** So many ports in a row that are free, and below those that the system gives away. They are held for as long as this process
+ * lives, by listeners on another address of the loopback, so that a server that is started again finds them free. */
 export async function freePort(count = 1) {
   for (;;) {
     const port = 12_000 + Math.floor(Math.random() * 20_000);
-    const probes = Array.from({ length: count }, (_, at) => net.createServer().listen(port + at, '127.0.0.1'));
-    const listening = (probe) => Promise.race([once(probe, 'listening').then(() => true, () => false), once(probe, 'error').then(() => false)]);
-    const areFree = await Promise.all(probes.map(listening));
-    await Promise.all(probes.filter((_, at) => areFree[at]).map((probe) => (probe.close(), once(probe, 'close'))));
-    if (areFree.every(Boolean)) return port;
+    const row = (host) => Promise.all(Array.from({ length: count }, (_, at) => listener(port + at, host)));
+    const [held, probes] = await Promise.all([row('127.0.0.2'), row('127.0.0.1')]);
+    await close(probes);
+    if ([...held, ...probes].every(Boolean)) return port;
+    await close(held);
   }
 }
 
