@@ -41,21 +41,21 @@ fn restore(asked: &Restore) -> Result<(), JournalError> {
     place::check_free(&asked.into)?;
     let disk = Disk::open_read_only(dir)?;
     let names = disk.list().map_err(JournalError::io(&name, "read"))?;
+    let wrong = |text: String| {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+        Err(JournalError::io(&name, "restore")(source))
+    };
     // Its newest base would pass for a backup, and what was done since for lost.
     if let Some(of_server) = file_of_server(&names) {
-        let text = format!(
+        return wrong(format!(
             "it is a server's folder, because it has {of_server}: restore from a folder that delayd backup has written"
-        );
-        let source = io::Error::new(io::ErrorKind::InvalidInput, text);
-        return Err(JournalError::io(&name, "restore")(source));
+        ));
     }
     let bases: Vec<&String> = names.iter().filter(|name| base::index_of(name).is_some()).collect();
     if let [one, other, ..] = bases[..] {
-        let text = format!(
+        return wrong(format!(
             "{one} and {other} are two backups: remove one of them, or choose another folder"
-        );
-        let source = io::Error::new(io::ErrorKind::InvalidInput, text);
-        return Err(JournalError::io(&name, "restore")(source));
+        ));
     }
     let mut held = read(&disk, &name)?;
     let (index, now, jobs) = (held.index(), held.now(), held.jobs());

@@ -38,10 +38,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
                 which stays nil for a backup that is continued.")
         .notes("Call it repeatedly until it is `ready`. The backup contains everything that was answered before \
                 the first call, also by the leader of a cluster; a follower that cannot have all of that within 10 s, \
-                because it hears no leader or lags behind, refuses. There is one backup at a time, owned by the connection that began it; another connection \
-                can continue it when that is closed. It ends after a minute without a request, and earlier if a \
-                newer base has replaced its base and the disk needs the space. The backup contains all queues, \
-                whatever the user may read.")
+                because it hears no leader or lags behind, refuses. There is one backup at a time, owned by the \
+                connection that began it; another connection can continue it when that is closed. It ends after a \
+                minute without a request, and earlier if a newer base has replaced its base and the disk needs the \
+                space. The backup contains all queues, whatever the user may read.")
         .example(&[(
             "DELAY.BACKUP BEGIN",
             "1# \"state\" => \"writing\"\n2# \"id\" => (nil)\n3# \"batch\" => (nil)\n4# \"bytes\" => (nil)\n5# \

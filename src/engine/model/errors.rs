@@ -87,6 +87,9 @@ fn plain_bytes(text: &[u8], max: usize) -> usize {
     near[..end].iter().rposition(|byte| !is_of_word(*byte)).map_or(0, |at| at + 1)
 }
 
+/// What may be between the numbers of a date, a time, an address or a list.
+const WITHIN_VALUES: &[u8] = b"-.:/,+";
+
 /// The bytes that mean nothing, wherever they stand.
 const PLAIN: [bool; 256] = {
     let mut plain = [true; 256];
@@ -144,8 +147,9 @@ fn push_word(kind: &mut ErrorKindText, text: &[u8]) -> usize {
     // Ids of other alphabets have letters and digits by turns, or are long.
     if !is_number || len >= 16 || word.starts_with(b"0x") || is_hex() {
         push_value(kind);
-        let is_whole = kind.len() + 1 < ERROR_KIND_BYTES_MAX;
-        return if is_whole { len + numbers_after(&text[len..]) } else { len };
+        // A kind that is full with the next byte ends with that, and not with what that would be joined to.
+        let has_room = kind.len() + 1 < ERROR_KIND_BYTES_MAX;
+        return if has_room { len + numbers_after(&text[len..]) } else { len };
     }
     kind.extend_from_slice(&word[..begin]);
     push_value(kind);
@@ -159,7 +163,7 @@ fn push_word(kind: &mut ErrorKindText, text: &[u8]) -> usize {
 fn numbers_after(text: &[u8]) -> usize {
     let mut all = 0;
     while let [between, rest @ ..] = &text[all..]
-        && b"-.:/,+".contains(between)
+        && WITHIN_VALUES.contains(between)
     {
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 || rest.get(digits).is_some_and(|byte| is_of_word(*byte)) {
@@ -173,7 +177,7 @@ fn numbers_after(text: &[u8]) -> usize {
 /// Something that differs. Dates, times, addresses and lists of numbers become one: `#.#.#.#:#` is `#`.
 fn push_value(kind: &mut ErrorKindText) {
     let between = |bytes: &[u8]| match bytes {
-        [one] => b"-.:/,+".contains(one),
+        [one] => WITHIN_VALUES.contains(one),
         b", " | b"::" => true,
         _ => false,
     };

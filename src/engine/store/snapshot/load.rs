@@ -437,16 +437,16 @@ impl LoadedQueue {
             queue.leases.insert(timers, *index, timers.due(*index));
         }
         let tail = self.ready.partition_point(|(place, _)| *place < TAIL_PLACE_MIN);
-        let mut begun_only = Vec::new();
+        let mut begun_only = false;
         for (_, index) in self.ready[..tail].iter().rev() {
             let tiers = queue.tiers(jobs.group(*index));
             queue.ready.push_front(jobs, chunks, *index, tiers);
-            begun_only.extend(Some(jobs.group(*index)).filter(|_| tiers.own.begun_only));
+            begun_only |= tiers.own.begun_only;
         }
         for (_, index) in &self.ready[tail..] {
             let tiers = queue.tiers(jobs.group(*index));
             queue.ready.push_back(jobs, chunks, *index, tiers);
-            begun_only.extend(Some(jobs.group(*index)).filter(|_| tiers.own.begun_only));
+            begun_only |= tiers.own.begun_only;
         }
         for (_, index) in &self.dead {
             queue.dead.push_back(chunks, 0, *index, |key, place| {
@@ -458,7 +458,7 @@ impl LoadedQueue {
         }
         (queue.windows, queue.footprints) = (self.windows, self.footprints);
         store.count_bytes(self.queue, self.footprint);
-        self.share(store, &begun_only);
+        self.share(store, begun_only);
         Some(())
     }
 
@@ -477,18 +477,23 @@ impl LoadedQueue {
         store.retier(self.queue, NO_GROUP);
     }
 
-    /// Groups come in the order of their first places, seen from where jobs are taken.
-    fn share(&self, store: &mut Store, begun_only: &[u32]) {
-        if !store.queue(self.queue).ready.is_shared() {
+    /// Groups come in the order of their first places, seen from where jobs are taken. `begun_only`: of some only begun jobs
+    /// may go.
+    fn share(&self, store: &mut Store, begun_only: bool) {
+        let (queue, _, _, chunks) = store.parts(self.queue);
+        if !queue.ready.is_shared() {
             return;
         }
-        // Where only begun jobs may go it depends on those in the lane.
-        begun_only.iter().for_each(|group| store.retier(self.queue, *group));
+        if begun_only {
+            // Their tiers depend on the jobs in their lanes.
+            let groups: Vec<u32> = queue.ready.groups(chunks).collect();
+            groups.into_iter().for_each(|group| store.retier(self.queue, group));
+        }
         let (queue, jobs, _, chunks) = store.parts(self.queue);
         let from_right = queue.next_side() == Side::Right;
         let has_heads = self.ready.first().is_some_and(|(place, _)| *place < TAIL_PLACE_MIN);
         // Otherwise they have come in that order: a million groups are lined up in 0.4 s.
-        if from_right || has_heads || !begun_only.is_empty() {
+        if from_right || has_heads || begun_only {
             let indices = self.ready.iter().map(|(_, index)| *index);
             let order: Vec<JobIndex> =
                 if from_right { indices.rev().collect() } else { indices.collect() };
