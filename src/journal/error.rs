@@ -43,7 +43,7 @@ pub enum JournalError {
     #[error("loading the journal was cancelled")]
     Cancelled,
     /// Another server uses the folder.
-    #[error("{path} is in use by another server ({holder})", path = path.display())]
+    #[error("{path} is in use by another delayd ({holder})", path = path.display())]
     InUse {
         /// The lock file.
         path: PathBuf,

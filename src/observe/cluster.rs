@@ -83,6 +83,8 @@ pub struct ClusterView {
     pub reloads: u64,
     /// For how long no leader has been known here, µs; nothing while one is.
     pub leaderless_us: Option<u64>,
+    /// For a leader: for how long what it has decided is not committed, µs; nothing unless that is too long.
+    pub stuck_us: Option<u64>,
     pub health: Health,
     /// It leads, and another node is to take over.
     pub makes_way: bool,
@@ -350,6 +352,7 @@ impl ClusterView {
             elections: status.elections,
             reloads: own.reloads,
             leaderless_us: None,
+            stuck_us: None,
             health: status.health,
             makes_way: status.makes_way,
         }
@@ -637,6 +640,7 @@ impl ClusterView {
             ("raft_sync_us", &self.health.sync_us),
             ("raft_stood_still_ms", &(self.health.stood_still_us / 1_000)),
             ("raft_leaderless_ms", &ms(self.leaderless_us)),
+            ("raft_stuck_ms", &ms(self.stuck_us)),
             ("raft_voters_connected", &self.voters_connected()),
             ("raft_away", &self.names(|node| self.is_away(node))),
             ("raft_clocks_wrong", &self.names(|node| self.is_clock_wrong(node))),

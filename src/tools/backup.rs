@@ -5,7 +5,7 @@ use super::check::say;
 use super::client::Client;
 use super::place::is_of_journal;
 use super::reply::Reply;
-use super::{Exit, jobs_text};
+use super::{Exit, contents_text};
 use crate::journal::base;
 use crate::journal::base::counted::BaseCounts;
 use crate::journal::offline::dump::written;
@@ -24,6 +24,8 @@ const LOOKS_EVERY: Duration = Duration::from_millis(50);
 const POLITE: i32 = 10;
 /// From one question for a piece that was not read yet to the next.
 const ASKS_EVERY: Duration = Duration::from_millis(2);
+/// A server that gives no more of its base for so long has a disk that hangs.
+const GIVES_WITHIN: Duration = Duration::from_secs(60);
 /// How long another backup is waited for. A server notices only a moment later that a client was killed, and whoever runs
 /// the same command again is not to be refused because of it.
 const OTHER_ENDS_WITHIN: Duration = Duration::from_secs(5);
@@ -88,8 +90,7 @@ fn take(asked: &BackupArgs) -> Result<(), NoBackup> {
     let (index, now) = (offer.index, written(arrived.now()));
     say(&format!("{}\n", dir.join(&name).display()));
     say(&format!("the state as of batch {index}, {now}\n"));
-    say(&format!("jobs     {}\n", jobs_text(counted.jobs)));
-    say(&format!("queues   {}\nschedules {}\n", counted.queues, counted.schedules));
+    say(&contents_text(counted.jobs, counted.queues, counted.schedules));
     say(&format!("{} were read back, and all jobs were counted\n", bytes(arrived.bytes())));
     Ok(())
 }
@@ -137,6 +138,7 @@ fn begin(
     words.extend(part.iter().flat_map(|part| [&b"PART"[..], part.as_bytes()]));
     words.extend(from_leader.then_some(&b"LEADER"[..]));
     let begun = Instant::now();
+    let (mut last, mut given) = (None, begun);
     loop {
         let reply = client.ask(&words).map_err(|error| NoBackup::Refused(error.to_string()))?;
         if let Some(text) = reply.error() {
@@ -155,11 +157,25 @@ fn begin(
             };
             return Ok((Offer { index, salt, bytes }, jobs(reply.field("jobs"))));
         }
-        if let (Some(written), Some(bytes)) = (number("written"), number("bytes")) {
+        let written = number("written");
+        if written != last {
+            (last, given) = (written, Instant::now());
+        } else if given.elapsed() > GIVES_WITHIN {
+            return Err(NoBackup::Refused(stopped("has written no more of its base", last)));
+        }
+        if let (Some(written), Some(bytes)) = (written, number("bytes")) {
             progress.tell(written, bytes);
         }
         sleep(LOOKS_EVERY);
     }
+}
+
+fn stopped(what: &str, at: Option<u64>) -> String {
+    let after = at.map_or(String::new(), |at| format!(" after {}", bytes(at)));
+    let seconds = GIVES_WITHIN.as_secs();
+    format!(
+        "the server {what}{after} for {seconds} s: its disk may hang; another node may have a healthy one"
+    )
 }
 
 fn hinted(text: &str) -> String {
@@ -181,6 +197,7 @@ fn fetch(
     progress: &mut Progress,
 ) -> Result<(), NoBackup> {
     let id = offer.id().to_string();
+    let mut given = Instant::now();
     while !incoming.is_whole() {
         let offset = incoming.bytes().to_string();
         let words = [&b"DELAY.BACKUP"[..], b"READ", id.as_bytes(), offset.as_bytes()];
@@ -188,10 +205,15 @@ fn fetch(
         match reply {
             Reply::Text(piece) if !piece.is_empty() => {
                 let began = Instant::now();
+                given = began;
                 incoming.write(&piece).map_err(|error| NoBackup::BrokenOff(error.to_string()))?;
                 progress.tell(incoming.bytes(), offer.bytes);
                 // It may be the disk of a server, whose log goes first.
                 base::rest_after(began);
+            }
+            Reply::Nil if given.elapsed() > GIVES_WITHIN => {
+                let text = stopped("could not read more of its base", Some(incoming.bytes()));
+                return Err(NoBackup::BrokenOff(text));
             }
             Reply::Nil => sleep(ASKS_EVERY),
             reply => {

@@ -1,13 +1,13 @@
 //! `delayd check`
 
 use super::args::{Check, JournalChange};
-use super::{Exit, clock, jobs_text, place, repair};
+use super::{Exit, clock, contents_text, place, repair};
 use crate::config::folders;
 use crate::ids::Index;
 use crate::journal::offline::check::{FileReport, LogReport, Report, Use, Verdict, check};
 use crate::journal::offline::dump::written;
 use crate::journal::record::raft_state::{Members, Vote};
-use crate::journal::{Disk, JournalError, Records};
+use crate::journal::{Disk, JournalError, Records, Storage, base, part_in, segment_number};
 use crate::tools::terminal::Progress;
 use crate::tools::terminal::{bytes, count, table};
 use std::fmt::Write;
@@ -65,6 +65,7 @@ fn run_one(asked: &Check, dir: &Path) -> Exit {
         Some(JournalChange::LowerClock) => clock::run(&folder, asked.yes),
         None => {
             let disk = Arc::new(Disk::open_read_only(&folder)?);
+            check_filled(&disk)?;
             let (report, user) = look(&disk);
             say(&text(&disk, &report, user.as_deref()));
             if asked.clock {
@@ -77,6 +78,29 @@ fn run_one(asked: &Check, dir: &Path) -> Exit {
         eprintln!("delayd: {error}");
         Exit::Unreadable
     })
+}
+
+/// A lock alone, or part of a backup, is not a journal that is in order.
+fn check_filled(disk: &Disk) -> Result<(), JournalError> {
+    let name = disk.path().display().to_string();
+    let names = disk.list().map_err(JournalError::io(&name, "read"))?;
+    let is_filled = |name: &String| {
+        segment_number(name).is_some()
+            || base::index_of(name).is_some()
+            || base::is_unfinished(name)
+    };
+    if names.iter().any(is_filled) {
+        return Ok(());
+    }
+    let text = match part_in(disk).map_err(JournalError::io(&name, "read"))? {
+        Some(_) => {
+            "it has no base and no log, only a part of one that was not received completely; if it is of a backup, run \
+             delayd backup again to continue"
+        }
+        None => "it has no base and no log",
+    };
+    let source = std::io::Error::new(std::io::ErrorKind::NotFound, text);
+    Err(JournalError::io(&name, "check")(source))
 }
 
 /// Reads the journal and finds its user. Segments that a running server drops and reuses during the reading look like
@@ -147,8 +171,7 @@ pub fn text(disk: &Disk, report: &Report, user: Option<&str>) -> String {
     rows.extend(report.files.iter().map(row));
     text.push_str(&table(&rows));
     text.push('\n');
-    line(&mut text, &format!("jobs     {}", jobs_text(report.jobs)));
-    line(&mut text, &format!("queues   {}", report.queues));
+    text.push_str(&contents_text(report.jobs, report.queues, report.schedules));
     match report.index {
         Index(0) => line(&mut text, "newest   no batch yet"),
         newest => line(&mut text, &format!("newest   batch {newest}, {}", written(report.now))),

@@ -111,7 +111,13 @@ impl Client {
     /// # Errors
     /// The connection has ended, or the answer is not a reply.
     pub fn read(&mut self) -> io::Result<Reply> {
-        Reply::read(&mut self.stream)
+        Reply::read(&mut self.stream).map_err(|error| match error.kind() {
+            // The system says "resource temporarily unavailable".
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, "the server has not answered in time")
+            }
+            _ => error,
+        })
     }
 }
 

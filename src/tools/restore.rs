@@ -4,7 +4,7 @@ use super::args::{Dissolve, Restore};
 use super::backup::file_of_server;
 use super::check::say;
 use super::cluster::{NewClusterIds, founder};
-use super::{Exit, ended, jobs_text, place};
+use super::{Exit, contents_text, ended, place};
 use crate::cluster::members::Members;
 use crate::engine::model::request::JobState;
 use crate::journal::offline::dump::written;
@@ -69,14 +69,14 @@ fn restore(asked: &Restore) -> Result<(), JournalError> {
         }
         None => (None, None),
     };
-    let queues = held.queues();
+    let (queues, schedules) = held.queues_and_schedules();
     write(&asked.into, held, founder)?;
     say(&format!("{}\n", asked.into.join(place::FOLDER).display()));
     say(&format!(
         "the state as of batch {index}, {}: everything done since is lost\n",
         written(now)
     ));
-    say(&format!("jobs     {}\nqueues   {queues}\n", jobs_text(jobs)));
+    say(&contents_text(jobs, queues, schedules));
     let leased = jobs[JobState::Leased as usize];
     if leased > 0 {
         say(&format!(
@@ -128,11 +128,12 @@ fn way_back(asked: &Dissolve) -> Result<(), JournalError> {
                 .to_owned(),
         );
     }
-    let (index, now, jobs, queues) = (held.index(), held.now(), held.jobs(), held.queues());
+    let (index, now, jobs) = (held.index(), held.now(), held.jobs());
+    let (queues, schedules) = held.queues_and_schedules();
     write(&asked.into, held, None)?;
     say(&format!("{}\n", asked.into.join(place::FOLDER).display()));
     say(&format!("the state as of batch {index}, {}, for a standalone server\n", written(now)));
-    say(&format!("jobs     {}\nqueues   {queues}\n", jobs_text(jobs)));
+    say(&contents_text(jobs, queues, schedules));
     if uncommitted > 0 {
         say(&format!("{uncommitted} batches were not known to be committed, and are kept\n"));
     }

@@ -151,7 +151,7 @@ fn the_clock_of_a_journal_is_shown_and_lowered() {
     assert!(first.1 > token.0.max((wrote_ms + 1_000) << 20) && second.1 > first.1);
     // Not while a server runs.
     let (code, text) = check(&folder, &["--lower-clock", "--yes"]);
-    assert!(code == 3 && text.contains("in use by another server"), "{text}");
+    assert!(code == 3 && text.contains("in use by another delayd"), "{text}");
     program.stop();
     let last_ms = recovered(&folder).now.0 / 1_000;
     assert!(last_ms <= wall_ms(), "the wrong instant has come back");

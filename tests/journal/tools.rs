@@ -138,7 +138,7 @@ fn a_journal_in_order_is_in_order_and_unchanged() {
     let before = files(&scratch);
     for dir in [scratch.0.clone(), scratch.journal()] {
         let ran = delayd("check", &dir, &[]);
-        let jobs = "jobs     20 delayed, 0 ready, 0 leased, 0 dead\nqueues   1\n";
+        let jobs = "jobs     20 delayed, 0 ready, 0 leased, 0 dead\nqueues   1\nschedules 0\n";
         has(&ran, 0, &[jobs, "newest   batch 20, 2025-01-01T00:00:00.000000Z\n", "\nin order\n"]);
         assert_eq!(ran.err, "");
         assert!(ran.out.lines().all(|line| line.starts_with('/') || line.chars().count() <= 80));
@@ -148,6 +148,19 @@ fn a_journal_in_order_is_in_order_and_unchanged() {
     let after = files(&scratch);
     let after: Vec<_> = after.into_iter().filter(|(name, _)| name != "lock").collect();
     assert!(after == before, "there was nothing to repair");
+}
+
+/// What a killed backup leaves, and a server that did not start.
+#[test]
+fn a_folder_without_base_and_log_is_not_in_order() {
+    let scratch = Folder::new("journal");
+    let journal = scratch.journal();
+    std::fs::create_dir_all(&journal).unwrap();
+    std::fs::write(journal.join("lock"), "").unwrap();
+    has(&delayd("check", &scratch.0, &[]), 3, &["it has no base and no log\n"]);
+    std::fs::write(journal.join("incoming-00000000000000000007-00000000000000aa.tmp"), "x")
+        .unwrap();
+    has(&delayd("check", &scratch.0, &[]), 3, &["run delayd backup again"]);
 }
 
 #[test]
@@ -389,7 +402,7 @@ fn a_newest_segment_that_was_cut_short_is_damage_until_a_repair() {
 fn what_cannot_be_read_is_told_apart_from_damage() {
     let scratch = Folder::new("journal");
     fs::create_dir(scratch.journal()).unwrap();
-    has(&check(&scratch), 0, &["no batch yet", "in order"]);
+    has(&check(&scratch), 3, &["it has no base and no log"]);
     fs::remove_dir(scratch.journal()).unwrap();
     has(
         &check(&scratch),
@@ -482,7 +495,7 @@ fn beside_a_server_a_check_looks_and_a_repair_is_refused() {
     has(&check(&scratch), 0, &[&writing]);
     let before = files(&scratch);
     let ran = delayd("check", &scratch.0, &["--repair", "--yes"]);
-    has(&ran, 3, &["is in use by another server", &pid]);
+    has(&ran, 3, &["is in use by another delayd", &pid]);
     assert!(files(&scratch) == before);
     // What is told again and again is damage all the same.
     let at = places(&last)[3];

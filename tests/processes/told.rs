@@ -2,8 +2,10 @@
 
 use crate::processes::trio::{NODES, Trio, name, wait_until};
 use crate::support::http::free_port;
+use crate::support::patience::{Machine, seconds};
 use crate::support::program::{Program, Reply, Wire};
 use std::process::Command;
+use std::time::Instant;
 
 /// What a node rightly says of a machine that does other things beside it.
 const OF_A_BUSY_MACHINE: [&str; 3] =
@@ -145,18 +147,19 @@ fn what_waits_on_a_leader_that_commits_nothing_is_let_go() {
         (clients == 3).then_some(())
     });
     trio.disks.iter().flatten().for_each(|disk| disk.set("stuck"));
-    let _unanswered = waits("DELAY.ADD q 0 x");
+    let mut unanswered = waits("DELAY.ADD q 0 x");
     for (line, wire) in lines.iter().zip(&mut waiting) {
         let told = wire.read();
         let is_let_go = match &told {
             Ok(reply) => reply.is_error("UNBLOCKED"),
-            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+            Err(error) => is_closed(error),
         };
         assert!(is_let_go, "{line}: {told:?}");
     }
     // The job falls due while nothing can be committed.
     let mut late = waits("DELAY.POP q 0");
     assert!(late.read().map_or(true, |reply| !matches!(reply, Reply::Array(_))));
+    assert!(unanswered.read().is_err_and(|error| is_closed(&error)), "it is not answered for ever");
     trio.disks.iter().flatten().for_each(|disk| disk.clear("stuck"));
     wait_until("jobs are handed out again", || {
         let mut wire = trio.wire(trio.try_leader()?);
@@ -164,6 +167,40 @@ fn what_waits_on_a_leader_that_commits_nothing_is_let_go() {
         let popped = wire.try_ask("DELAY.POP q 1").ok()?;
         matches!(popped, Reply::Array(_)).then_some(())
     });
+}
+
+fn is_closed(error: &std::io::Error) -> bool {
+    error.kind() != std::io::ErrorKind::WouldBlock
+}
+
+/// Both followers hear the leader, and their disks hang. It says so, shows it, closes what it will not answer, and is
+/// stopped in the time that it would take otherwise.
+#[test]
+fn a_leader_that_commits_nothing_says_so_and_is_stopped_soon() {
+    let mut trio = Trio::start("uncommitted", &["--cluster-election-timeout", "1s"]);
+    if trio.disks.iter().any(Option::is_none) {
+        return;
+    }
+    trio.wait_for_voters();
+    let leader = trio.leader();
+    let followers = [(leader + 1) % NODES, (leader + 2) % NODES];
+    let disk = |node: usize| trio.disks[node].as_ref().expect("there is a compiler");
+    followers.iter().for_each(|node| disk(*node).set("stuck"));
+    let mut adds = trio.wire(leader);
+    adds.push_line("DELAY.ADD q 0 x");
+    adds.flush().unwrap();
+    let line = trio.line(leader, &["WARN", "this node leads, but it has committed nothing for "]);
+    for node in followers {
+        assert!(line.contains(&format!("{} (", name(node))), "{line}");
+    }
+    assert!(trio.wire(leader).number("raft_stuck_ms") >= 1_000);
+    let (machine, asked) = (Machine::watch(), Instant::now());
+    trio.stop(leader);
+    // Two seconds are for another leader, which cannot be elected; the ADD is not waited for.
+    let took = asked.elapsed();
+    assert!(took < machine.allows(seconds(4)), "{took:?}");
+    assert!(adds.read().is_err_and(|error| is_closed(&error)));
+    followers.iter().for_each(|node| trio.disks[*node].as_ref().unwrap().clear("stuck"));
 }
 
 /// A follower's disk hangs: it says so itself, with what to do, and both others know, and how far it is behind.

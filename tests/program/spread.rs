@@ -199,7 +199,7 @@ fn what_cannot_be_divided_is_left_alone() {
     let mut wire = program.connect();
     wire.ask("SELECT 3");
     wire.ask("DELAY.ADD q 1h x");
-    refused(&folder, "is in use by another server");
+    refused(&folder, "is in use by another delayd");
     program.stop();
     refused(&folder, "there are 1 queues in database 3");
     let window = Folder::new("spread-not");

@@ -426,6 +426,12 @@ pub struct ScheduleCounts {
     pub next_due: Option<Millis>,
 }
 
+impl ScheduleCounts {
+    pub fn all(&self) -> u64 {
+        self.active + self.paused + self.held + self.done
+    }
+}
+
 /// The effect of new time-zone tables.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct ZonesChange {

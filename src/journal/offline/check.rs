@@ -88,8 +88,9 @@ pub struct Report {
     pub verdict: Verdict,
     /// Jobs by state (delayed, ready, leased, dead), as far as the journal could be read.
     pub jobs: [u64; 4],
-    /// Queues that exist.
+    /// Queues, those without a job included.
     pub queues: u64,
+    pub schedules: u64,
     /// The newest batch.
     pub index: Index,
     /// The last instant that the journal knows of; 0 if it is empty.
@@ -186,7 +187,8 @@ pub fn check<S: Storage>(storage: &Arc<S>, progress: &mut dyn FnMut(u64, u64)) -
         files,
         verdict,
         jobs: reading.engine.job_counts(),
-        queues: reading.engine.queue_counts().iter().sum(),
+        queues: reading.engine.named_count() as u64,
+        schedules: reading.engine.schedule_counts().all(),
         index: reading.replay.index,
         now: reading.replay.now,
         base: reading.base,
@@ -203,6 +205,7 @@ impl Report {
             verdict: Verdict::Unreadable(error),
             jobs: [0; 4],
             queues: 0,
+            schedules: 0,
             index: Index(0),
             now: Micros(0),
             base: Index(0),

@@ -51,6 +51,11 @@ impl HeldFolder {
         self.engine.queue_counts().iter().sum()
     }
 
+    /// Queues, those without a job included, and schedules: what a backup counts.
+    pub fn queues_and_schedules(&self) -> (u64, u64) {
+        (self.engine.named_count() as u64, self.engine.schedule_counts().all())
+    }
+
     /// The digest of the state; for tests and for comparing.
     pub fn digest(&self) -> u64 {
         self.engine.digest()

@@ -85,7 +85,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 121] = [
+pub static FAMILIES: [Family; 122] = [
     gauge(MetricGroup::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(MetricGroup::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -222,6 +222,7 @@ pub static FAMILIES: [Family; 121] = [
     gauge(MetricGroup::Cluster, "delayd_raft_disk_waits_seconds", "", "How long the oldest entry that this node's disk does not have yet has waited.", |s, page| node(s, page, |view| Us(view.health.waits_us))),
     gauge(MetricGroup::Cluster, "delayd_raft_sync_seconds", "", "Median time of a write to this node's disk in the last 5 s; 0 with too few writes.", |s, page| node(s, page, |view| Us(view.health.sync_us))),
     gauge(MetricGroup::Cluster, "delayd_raft_leaderless_seconds", "", "How long this node has known no leader; 0 while it knows one.", |s, page| node(s, page, |view| Us(view.leaderless_us.unwrap_or(0)))),
+    gauge(MetricGroup::Cluster, "delayd_raft_stuck_seconds", "", "On a leader: how long what it has decided is not committed, because a majority of nodes does not accept it; 0 while that takes less than a second.", |s, page| node(s, page, |view| Us(view.stuck_us.unwrap_or(0)))),
     gauge(MetricGroup::Cluster, "delayd_raft_epoch", "", "The newest epoch; at most one node leads in an epoch.", |s, page| node(s, page, |view| Count(view.epoch))),
     gauge(MetricGroup::Cluster, "delayd_raft_last_index", "", "Index of the last log entry that this node has.", |s, page| node(s, page, |view| Count(view.last))),
     gauge(MetricGroup::Cluster, "delayd_raft_committed_index", "", "Index of the last entry that a majority has, as far as this node knows.", |s, page| node(s, page, |view| Count(view.committed))),

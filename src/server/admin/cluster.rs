@@ -6,6 +6,7 @@ use crate::command::spec::action::{Failover, Membership};
 use crate::hash_slot::slots_of;
 use crate::ids::ClientId;
 use crate::observe::cluster::{ClusterView, NodePart, NodeState, NodeView};
+use crate::observe::health::seconds;
 use crate::resp::Encoder;
 use crate::server::connection::common::HandOver;
 use crate::server::core::Core;
@@ -208,6 +209,8 @@ fn write_partition(out: &mut Encoder<'_>, partition: u16, count: u16, view: &Clu
         None => view.conflict.clone().or_else(|| view.forming.clone()),
     };
     let trouble = trouble.or_else(|| leader.is_none().then(|| "no leader is known".to_owned()));
+    let stuck = || view.stuck_us.map(|us| format!("it has committed nothing for {}", seconds(us)));
+    let trouble = trouble.or_else(stuck);
     let nodes = names.collect::<Vec<_>>().join(" ");
     let texts = [
         ("slots", Some(format!("{first}-{last}"))),

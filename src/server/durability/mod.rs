@@ -34,6 +34,7 @@ use crate::server::cluster::start::{check_alone, hash_seed};
 use crate::server::connection::wake::Notifier;
 use crate::server::durability::backup::Backups;
 use crate::server::durability::commit::keeper::KeeperDone;
+use crate::server::durability::commit::replicated::OldestUncommitted;
 use crate::server::durability::followers::Followers;
 use crate::server::durability::home::Home;
 use crate::server::durability::loading::Loading;
@@ -274,9 +275,9 @@ impl Durability {
         running.compaction.is_heavy(engine, &running.journal) || running.is_flooded()
     }
 
-    /// For a leader: since when nothing has been committed for too long although entries are waiting; monotonic, µs.
-    pub fn stuck_us(&self) -> Option<u64> {
-        self.running()?.journal.stuck_us()
+    /// For a leader: the oldest of what it has decided and is not committed.
+    pub fn uncommitted(&self) -> Option<OldestUncommitted> {
+        self.running()?.journal.uncommitted()
     }
 
     /// Whether this turn must not decide anything, so that a base may begin.

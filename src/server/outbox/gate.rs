@@ -166,6 +166,11 @@ impl Gated {
         Some(start)
     }
 
+    /// Whether one of them waits for a turn after `released`.
+    pub fn waits(&self, released: TurnNo) -> bool {
+        self.newest_turn() > released
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()

@@ -217,6 +217,11 @@ impl Outputs {
         self.by_slot[slot as usize].waiting
     }
 
+    /// Whether replies in a slot wait for the journal.
+    pub fn is_gated(&self, slot: u32) -> bool {
+        self.by_slot[slot as usize].gated.waits(self.gate.released())
+    }
+
     /// An encoder after the pending output to `client`.
     pub fn encoder(&mut self, client: ClientId) -> Encoder<'_> {
         match self.slot(client) {

@@ -291,6 +291,7 @@ impl Turns {
         view.verified = self.core.durability.verification().cloned();
         view.led = view.led.or_else(|| self.core.view.as_ref()?.led);
         view.leaderless_us = self.troubles.leaderless_us(self.core.clock.mono_us);
+        view.stuck_us = self.stuck_us();
         let serves_stale = self.core.options.serves_stale;
         let standing = standing_of(role, is_committed, &view, serves_stale);
         view.leads = standing.leads();

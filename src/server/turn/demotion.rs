@@ -68,7 +68,7 @@ impl Turns {
         self.troubles.stand(self.core.standing.is_leaderless(), self.core.clock.mono_us);
         self.core.view.iter_mut().for_each(|view| view.leads = leads);
         self.core.tell_place();
-        self.show_leaderless();
+        self.show_troubles();
         self.core.set_flow();
         if before.is_serving() {
             self.demote();

@@ -4,8 +4,8 @@
 use crate::cluster::timing::health::Why;
 use crate::command::table::Face;
 use crate::journal::offline::dump::written;
-use crate::limits::{LEADERLESS_LOG_US, TICK_US};
-use crate::observe::cluster::{ClusterView, NodeView, RaftRole};
+use crate::limits::{LEADERLESS_LOG_US, TICK_US, UNANSWERED_US_MAX};
+use crate::observe::cluster::{ClusterView, NodeState, NodeView, RaftRole};
 use crate::observe::health::{self, seconds};
 use crate::server::observe::lasting::{Lasting, Say};
 use crate::server::turn::Turns;
@@ -18,6 +18,7 @@ pub struct Troubles {
     leaderless_us: Option<u64>,
     leaderless: Lasting,
     sick: Lasting,
+    stuck: Lasting,
     /// When clients that wait were closed last, while nothing is committed.
     let_go_us: Option<u64>,
 }
@@ -56,9 +57,10 @@ impl Troubles {
 impl Turns {
     /// Each second.
     pub(super) fn look_at_troubles(&mut self) {
-        self.show_leaderless();
+        self.show_troubles();
         self.log_leaderless();
         self.log_sick();
+        self.log_stuck();
         let now_us = self.core.clock.mono_us;
         let election_us = self.core.view.as_ref().map_or(u64::MAX / 2, |view| view.election_us);
         // Only clients that were refused: those that only read may stay, and whoever looks at this node's console.
@@ -72,30 +74,47 @@ impl Turns {
 
     /// Closes clients that wait, for jobs, for the journal or for messages, once a leader has committed nothing for too
     /// long: another node may lead, and if not they come back. They get no reply: it would wait behind facts that are
-    /// not committed.
+    /// not committed. Clients whose commands have run keep their connections longer, as most of them would run those
+    /// again: the reply of an ADD may still come.
     pub(super) fn let_go(&mut self) {
         let now_us = self.core.clock.mono_us;
-        let stuck_us = self.core.durability.stuck_us();
-        if self.troubles.lets_go(now_us, stuck_us) {
-            self.close_those(|core, (slot, client)| {
-                let waits = core.outputs.is_waiting(slot) || client.session.is_subscribed();
-                waits && client.session.face() == Face::Data
-            });
+        let uncommitted = self.core.durability.uncommitted();
+        if !self.troubles.lets_go(now_us, uncommitted.map(|oldest| oldest.late_us)) {
+            return;
         }
+        let gives_up = uncommitted.is_some_and(|it| now_us >= it.since_us + UNANSWERED_US_MAX);
+        self.close_those(|core, (slot, client)| {
+            let waits = core.outputs.is_waiting(slot) || client.session.is_subscribed();
+            let waits = waits || (gives_up && core.outputs.is_gated(slot));
+            waits && client.session.face() == Face::Data
+        });
     }
 
     /// When [`Turns::let_go`] closes them first; monotonic, µs.
     pub(super) fn let_go_us(&self) -> u64 {
-        let stuck_us =
-            self.core.durability.stuck_us().filter(|_| self.troubles.let_go_us.is_none());
-        stuck_us.unwrap_or(u64::MAX)
+        let uncommitted = self.core.durability.uncommitted();
+        let oldest = uncommitted.filter(|_| self.troubles.let_go_us.is_none());
+        oldest.map_or(u64::MAX, |oldest| oldest.late_us)
+    }
+
+    /// For how long this node has led and committed nothing, µs, if that is too long.
+    pub(super) fn stuck_us(&self) -> Option<u64> {
+        let since_us = self.core.durability.uncommitted()?.since_us;
+        let now_us = self.core.clock.mono_us;
+        self.troubles.is_stuck().then(|| now_us.saturating_sub(since_us))
     }
 
     /// Raft reports nothing while nothing changes: INFO would stand at what a node that lost its majority knew then, and
     /// below what its log says.
-    pub(super) fn show_leaderless(&mut self) {
-        let for_us = self.troubles.leaderless_us(self.core.clock.mono_us);
-        self.core.view.iter_mut().for_each(|view| view.leaderless_us = for_us);
+    pub(super) fn show_troubles(&mut self) {
+        let leaderless_us = self.troubles.leaderless_us(self.core.clock.mono_us);
+        let stuck_us = self.stuck_us();
+        let Some(view) = &mut self.core.view else { return };
+        let is_news = view.stuck_us.is_some() || stuck_us.is_some();
+        (view.leaderless_us, view.stuck_us) = (leaderless_us, stuck_us);
+        if is_news {
+            self.core.tell_place();
+        }
     }
 
     fn log_leaderless(&mut self) {
@@ -150,6 +169,19 @@ impl Turns {
         }
     }
 
+    fn log_stuck(&mut self) {
+        let Some(view) = &self.core.view else { return };
+        let now_us = self.core.clock.mono_us;
+        let for_us = self.stuck_us().filter(|us| *us >= LEADERLESS_LOG_US);
+        match self.troubles.stuck.look(now_us, for_us.map(|us| now_us - us)) {
+            Some(Say::There(us)) => tracing::warn!("{}", stuck(view, &self.since(us), us)),
+            Some(Say::Over(us)) => {
+                tracing::info!("this node commits again, or no longer leads, after {}", seconds(us))
+            }
+            None => {}
+        }
+    }
+
     /// The wall-clock time that long ago.
     fn since(&self, us: u64) -> String {
         let at = written(Micros(self.core.clock.timer.reading().wall_us.saturating_sub(us)));
@@ -197,11 +229,38 @@ fn leaderless(view: &ClusterView, since: &str, for_us: u64, dir: &str) -> String
     )
 }
 
+/// The log line of a leader that commits nothing: which nodes have not accepted what it sent, and what is wrong with them.
+fn stuck(view: &ClusterView, since: &str, for_us: u64) -> String {
+    let word = |node: &NodeView| match view.state_of(node) {
+        NodeState::Online => node.health_word().unwrap_or("not known").to_owned(),
+        state => state.word().to_owned(),
+    };
+    let voters = || view.nodes.iter().filter(|node| node.is_voter);
+    let lacks = |node: &&NodeView| node.matched.is_some_and(|index| index < view.last);
+    let behind: Vec<String> = voters()
+        .filter(|node| node.id != view.node)
+        .filter(lacks)
+        .map(|node| format!("{} ({})", node.name, word(node)))
+        .collect();
+    let own = view.health.sick.map_or(String::new(), |sick| {
+        format!(", and this node itself is sick ({})", sick.why.word())
+    });
+    format!(
+        "this node leads, but it has committed nothing for {}, since {since}: nothing is acknowledged, and no job is \
+         handed out, until a majority of the {} voters accepts what it sends. Behind are: {}{own}. What to do: see the \
+         logs and disks of these nodes",
+        seconds(for_us),
+        voters().count(),
+        behind.join(", "),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cluster::members::directory::Node;
     use crate::cluster::members::names::{self, Address};
+    use crate::cluster::timing::health::{Health, Sick};
 
     const S: u64 = 1_000_000;
 
@@ -252,6 +311,24 @@ mod tests {
         let elected = ClusterView { role: RaftRole::Leader, ..view([true, false, false]) };
         let elected = leaderless(&elected, "noon", S, "d");
         assert!(elected.starts_with("this node was elected, but a majority"), "{elected}");
+    }
+
+    #[test]
+    fn a_leader_that_commits_nothing_names_the_nodes_that_are_behind_and_what_is_wrong_there() {
+        let mut view = ClusterView { leads: true, last: 9, ..view([true; 3]) };
+        view.nodes[1].matched = Some(9);
+        let sick = Some(Sick { why: Why::DiskHangs, for_us: S });
+        (view.nodes[2].matched, view.nodes[2].is_heard) = (Some(7), Some(true));
+        view.nodes[2].health = Some(Health { sick, ..Health::default() });
+        let text = stuck(&view, "noon", 12_340_000);
+        assert!(text.contains("nothing for 12.3 s, since noon"), "{text}");
+        assert!(text.contains("a majority of the 3 voters"), "{text}");
+        assert!(text.contains("Behind are: n3 (disk-hangs). What to do"), "{text}");
+        view.nodes[2].is_heard = Some(false);
+        (view.nodes[1].matched, view.health.sick) = (Some(0), sick);
+        let text = stuck(&view, "noon", S);
+        let behind = "Behind are: n2 (unknown), n3 (unreachable), and this node itself is sick (disk-hangs).";
+        assert!(text.contains(behind), "{text}");
     }
 
     #[test]

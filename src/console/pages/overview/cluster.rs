@@ -112,6 +112,15 @@ fn of_this_node(node: &OwnNode<'_>, state: &ServerState, found: &mut Vec<Trouble
         );
         say_for(found, Tone::Bad, state.number("raft_sick_ms"), text);
     }
+    if let Some(stuck_ms) = state.number("raft_stuck_ms") {
+        let text = format!(
+            "This node, {}, leads, but has committed nothing for {}: nothing is acknowledged or handed out until a \
+             majority of nodes accepts it. The log says which nodes are behind.",
+            node.name,
+            parts::duration(stuck_ms)
+        );
+        say_for(found, Tone::Bad, Some(stuck_ms), text);
+    }
     let lacks = number("raft_committed_index").saturating_sub(number("raft_applied_index"));
     let age_ms = number("raft_read_age_ms");
     if lacks > BEHIND_MAX {
@@ -182,12 +191,13 @@ mod tests {
         let gone = "name=n2,state=unreachable,health=disk-hangs,behind=99999";
         let away = [("raft_away", "n3"), ("raft_voters_connected", "2")];
         let few = [("raft_away", "n2,n3"), ("raft_voters_connected", "1")];
-        let cases: [(&Fields, Tone, &str); 12] = [
+        let cases: [(&Fields, Tone, &str); 13] = [
             (&few, Tone::Bad, "1 of 3 nodes with a vote can be reached from here, 2 are needed"),
             (&few, Tone::Bad, "Start the missing nodes: n2, n3."),
             (&away, Tone::Warn, "n3 is away, no further node may be lost"),
             (&[("raft_leaderless_ms", "4400")], Tone::Bad, "no leader for 4.4 s"),
             (&[("raft_health", "disk-hangs")], Tone::Bad, "n1, is sick (disk-hangs)"),
+            (&[("raft_stuck_ms", "4400")], Tone::Bad, "has committed nothing for 4.4 s"),
             (&[("raft_verified", "differ")], Tone::Bad, "Nodes differ"),
             (&[("raft_clocks_wrong", "n1,n2")], Tone::Warn, "clock of n1, n2 differs"),
             (&[("raft_read_age_ms", "5000")], Tone::Warn, "may be 5 s old"),

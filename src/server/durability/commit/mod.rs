@@ -267,11 +267,11 @@ impl Journal {
         began_us > 0 && mono_us.saturating_sub(began_us) > SYNC_US_MAX
     }
 
-    /// See [`Replicated::stuck_us`]; a standalone server has no other node to look for.
-    pub fn stuck_us(&self) -> Option<u64> {
+    /// See [`Replicated::uncommitted`]; a standalone server has no other node to look for.
+    pub fn uncommitted(&self) -> Option<replicated::OldestUncommitted> {
         match &self.commit {
             Commit::Local(_) => None,
-            Commit::Replicated(replicated) => replicated.stuck_us(),
+            Commit::Replicated(replicated) => replicated.uncommitted(),
         }
     }
 

@@ -100,6 +100,15 @@ struct Ahead {
     since_us: u64,
 }
 
+/// The oldest of what was decided on a leader and is not committed; monotonic, µs.
+#[derive(Clone, Copy, Debug)]
+pub struct OldestUncommitted {
+    /// Since then it is on its way.
+    pub since_us: u64,
+    /// From then on it is late, and waiting clients should look for another node.
+    pub late_us: u64,
+}
+
 /// Times are of the clock of the lease.
 #[derive(Clone, Copy, Debug)]
 struct Unconfirmed {
@@ -449,11 +458,11 @@ impl Replicated {
         self.ahead.get(safe).map_or(0, |ahead| ahead.since_us)
     }
 
-    /// When the oldest of them counts as late, so that waiting clients should look for another node; monotonic, µs.
-    pub fn stuck_us(&self) -> Option<u64> {
+    /// The oldest of what was decided here and is not committed.
+    pub fn uncommitted(&self) -> Option<OldestUncommitted> {
         let limit_us = SYNC_US_MAX.max(2 * self.own.election_us);
         let since_us = Some(self.uncommitted_since_us()).filter(|us| *us > 0 && self.decides());
-        since_us.map(|since_us| since_us + limit_us)
+        since_us.map(|since_us| OldestUncommitted { since_us, late_us: since_us + limit_us })
     }
 
     /// A turn begins that reads from the engine, at `now` of the lease's clock.
