@@ -84,9 +84,11 @@ pub fn read(args: &[String]) -> Result<Balance, String> {
             "--without" => without.push(Name::new(value()?).map_err(|wrong| wrong.to_string())?),
             "--replicas" => replicas = count(value()?)?,
             option if option.starts_with("--") => {
-                if !access.take(option, value()?) {
+                // That it is unknown comes before that it has no value.
+                if !Access::default().take(option, "") {
                     return Err(format!("unknown option '{option}'"));
                 }
+                access.take(option, value()?);
             }
             _ if place.is_some() => return Err(format!("one HOST:PORT expected, also got {arg}")),
             _ => place = Some(Address::parse(arg).map_err(|wrong| wrong.to_string())?),
@@ -223,7 +225,8 @@ mod tests {
             ("h:1 --with n4", "--with n4: expected NAME=HOST:PORT"),
             ("h:1 --replicas 0", "--replicas 0: expected 1 to 7"),
             ("h:1 --without", "--without needs a value"),
-            ("h:1 --sideways x", "unknown option '--sideways'"),
+            ("h:1 --sideways", "unknown option '--sideways'"),
+            ("h:1 --user", "--user needs a value"),
             ("h:1 --with n1=h:2 --without n1", "n1 is named by --with and by --without"),
         ] {
             assert!(asked(wrong).unwrap_err().contains(text), "{wrong}");

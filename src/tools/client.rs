@@ -33,7 +33,10 @@ impl Client {
     /// Nothing answers there, or the server refuses; the text says it.
     pub fn connect(server: &ServerAddress) -> Result<Client, String> {
         let mut client = Client::open(server)?;
-        if let Some(password) = password(&server.access)? {
+        // A user may need none.
+        let password = password(&server.access)?;
+        let password = password.or(server.access.user.is_some().then(Vec::new));
+        if let Some(password) = password {
             let user = server.access.user.as_deref().unwrap_or("default");
             let place = &server.place;
             let reply = client.ask(&[b"AUTH", user.as_bytes(), &password]);

@@ -135,16 +135,18 @@ fn a_folder_is_opened_with_as_many_partitions_as_it_has() {
 /// A port of another program: then no partition has begun anything.
 #[test]
 fn nothing_starts_without_all_ports() {
-    let folder = Folder::new("partitions");
     let first = free_ports(4);
     let _taken = std::net::TcpListener::bind(("127.0.0.1", first + 2)).unwrap();
-    let mut command = Program::command(&folder.0, &FOUR);
-    command.args(["--port", &first.to_string()]);
-    let log = Program::try_start(command).map(|program| program.log()).expect_err("refused");
-    assert!(log.contains(&format!("cannot listen on 127.0.0.1:{}:", first + 2)), "{log}");
-    assert!(!folder.0.join("partitions").exists());
-    // What it had begun is no hindrance.
-    start(&folder, &[]).0.stop();
+    for then in [&FOUR[..], &[]] {
+        let folder = Folder::new("partitions");
+        let mut command = Program::command(&folder.0, &FOUR);
+        command.args(["--port", &first.to_string()]);
+        let log = Program::try_start(command).map(|program| program.log()).expect_err("refused");
+        assert!(log.contains(&format!("cannot listen on 127.0.0.1:{}:", first + 2)), "{log}");
+        assert!(!folder.0.join("partitions").exists());
+        // What it had begun is no hindrance, with as many partitions or with one.
+        Program::start(&folder.0, then).stop();
+    }
 }
 
 #[test]

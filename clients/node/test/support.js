@@ -24,10 +24,9 @@ export async function until(condition, what = 'it', ms = PATIENCE_MS) {
 }
 
 /** Listens while it can: nothing if the port is taken. */
-async function listener(port, host) {
+function listener(port, host) {
   const server = net.createServer().listen(port, host);
-  const listens = await Promise.race([once(server, 'listening').then(() => true), once(server, 'error').then(() => false)]);
-  return listens ? server.unref() : null;
+  return once(server, 'listening').then(() => server.unref(), () => null);
 }
 
 const close = (servers) => Promise.all(servers.map((server) => server && (server.close(), once(server, 'close'))));

@@ -86,17 +86,35 @@ impl LedPartition {
         asked(&mut self.leader, words).map(|_| Next::Look)
     }
 
-    /// What has to change, or how many batches have to become fewer than ever, while a step makes progress: with jobs coming
-    /// in, what a node lacks goes up and down for ever.
-    fn progress(&self) -> (Vec<Replica>, u64) {
-        let still = |replica: &Replica| Replica { behind: None, ..replica.clone() };
-        let lacked = self.replicas.iter().filter_map(|replica| replica.behind);
-        (self.replicas.iter().map(still).collect(), lacked.fold(0, u64::saturating_add))
-    }
-
     fn whole_without(&self, from: &Name) -> usize {
         let others = self.replicas.iter().filter(|replica| replica.name != *from);
         others.filter(|replica| replica.is_whole()).count()
+    }
+}
+
+/// Whether a step of a move makes progress: members change, or batches that they lack become fewer than ever. With jobs
+/// coming in, what a node lacks goes up and down for ever.
+struct StepProgress {
+    since: Instant,
+    seen: Vec<Replica>,
+    least: u64,
+}
+
+impl StepProgress {
+    fn begin(now: Instant) -> StepProgress {
+        StepProgress { since: now, seen: Vec::new(), least: 0 }
+    }
+
+    /// For how long there has been none.
+    fn look(&mut self, now: Instant, replicas: &[Replica]) -> Duration {
+        let still = |replica: &Replica| Replica { behind: None, ..replica.clone() };
+        let members: Vec<Replica> = replicas.iter().map(still).collect();
+        let lacked = replicas.iter().filter_map(|replica| replica.behind);
+        let lacked = lacked.fold(0, u64::saturating_add);
+        if members != self.seen || lacked < self.least {
+            *self = StepProgress { since: now, seen: members, least: lacked };
+        }
+        now.duration_since(self.since)
     }
 }
 
@@ -223,8 +241,7 @@ impl Operator {
                 None => group.ask(&["DELAY.CLUSTER", "ADD", to.as_str(), &peer.to_string()]),
                 Some(replica) if replica.is_whole() => Ok(Next::Done),
                 Some(_) => Ok(Next::Look),
-            })
-            .map_err(|text| format!("{text}; the log of {to} may say why"))?;
+            })?;
             say(&format!("partition {partition}: {to} has it\n"));
         }
         if let Some(from) = &one.from {
@@ -249,7 +266,7 @@ impl Operator {
         node: &Name,
         mut next: impl FnMut(&mut LedPartition) -> Result<Next, String>,
     ) -> Result<(), String> {
-        let (mut since, mut seen, mut least, mut is_told) = (Instant::now(), Vec::new(), 0, false);
+        let (mut progress, mut is_told) = (StepProgress::begin(Instant::now()), false);
         loop {
             let mut group = self.group(partition)?;
             let done = next(&mut group);
@@ -258,15 +275,22 @@ impl Operator {
                 Err(text) if text.starts_with("NOPERM") => return Err(text.clone()),
                 _ => {}
             }
-            let (now, lacked) = group.progress();
-            if now != seen || lacked < least {
-                (since, seen, least, is_told) = (Instant::now(), now, lacked, false);
+            let none_for = progress.look(Instant::now(), &group.replicas);
+            is_told &= none_for > TOLD_AFTER;
+            if none_for > TOLD_AFTER && !std::mem::replace(&mut is_told, true) {
+                say(&format!(
+                    "partition {partition}: waits for {}\n",
+                    described(&group.replicas, node)
+                ));
             }
-            if since.elapsed() > TOLD_AFTER && !std::mem::replace(&mut is_told, true) {
-                say(&format!("partition {partition}: waits for {node}; its log may say why\n"));
-            }
-            if since.elapsed() > PATIENCE {
-                return Err(done.err().unwrap_or_else(|| "no progress for a minute".to_owned()));
+            if none_for > PATIENCE {
+                let text = || {
+                    format!(
+                        "no progress for a minute: waits for {}",
+                        described(&group.replicas, node)
+                    )
+                };
+                return Err(done.err().unwrap_or_else(text));
             }
             sleep(LOOKS_EVERY);
         }
@@ -289,6 +313,18 @@ impl LedPartition {
             next.and_then(|replica| replica.client.clone()).ok_or("no other member can lead")?;
         let port = next.port().to_string();
         self.ask(&["FAILOVER", "TO", next.host(), &port, "TIMEOUT", "5000"])
+    }
+}
+
+/// A node that is waited for, and what may be wrong with it.
+fn described(replicas: &[Replica], node: &Name) -> String {
+    let found = replicas.iter().find(|replica| replica.name == *node);
+    match found.filter(|replica| replica.client.is_none()) {
+        Some(Replica { peer, .. }) => format!(
+            "{node}, which has not connected: does it run, and do the other nodes reach it at {peer}? DELAY.CLUSTER \
+             REMOVE {node}, sent to the leader, withdraws its invitation"
+        ),
+        None => format!("{node}; its log may say why"),
     }
 }
 
@@ -346,4 +382,43 @@ fn master(row: &[Reply]) -> Option<(u64, u64, Address)> {
     let port = u16::try_from(node.get(1)?.number()?).ok()?;
     let place = Address::new(node.first()?.text()?, port).ok()?;
     (first <= last).then_some((first, last, place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(votes: bool, behind: u64) -> Replica {
+        let address = Address::new("10.0.0.4", 19_251).ok();
+        Replica {
+            name: Name::new("n4").unwrap(),
+            leads: false,
+            votes,
+            is_online: true,
+            behind: Some(behind),
+            client: address.clone(),
+            peer: address.unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_a_node_lacks_makes_progress_only_when_it_is_less_than_ever() {
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let mut progress = StepProgress::begin(begun);
+        let seen = [(1, 9), (2, 20), (3, 9), (4, 15), (5, 8), (6, 20), (7, 8)];
+        let none_for =
+            seen.map(|(at_s, behind)| progress.look(at(at_s), &[replica(false, behind)]).as_secs());
+        assert_eq!(none_for, [0, 1, 2, 3, 0, 1, 2]);
+        assert_eq!(progress.look(at(8), &[replica(true, 30)]).as_secs(), 0, "it has a vote now");
+    }
+
+    #[test]
+    fn a_node_that_has_not_connected_is_named_with_the_address_where_it_is_looked_for() {
+        let node = Name::new("n4").unwrap();
+        let invited = Replica { client: None, ..replica(false, 0) };
+        let text = described(&[invited], &node);
+        assert!(text.contains("do the other nodes reach it at 10.0.0.4:19251?"), "{text}");
+        assert_eq!(described(&[replica(false, 0)], &node), "n4; its log may say why");
+    }
 }
