@@ -16,14 +16,18 @@ from delayd.server import NotStarted, Server
 
 PATIENCE_S = 60
 
-# What a shell starts in the background ignores SIGINT, and so does whatever that starts in turn: here it has to count.
+# What a shell starts in the background ignores SIGINT, and so does whatever that starts in turn: here it has to count. It may
+# come right before the program waits, and is seen because it writes to what is waited for.
 STARTER = """
-import signal, sys
+import os, signal
 from delayd.server import Server
 signal.signal(signal.SIGINT, signal.default_int_handler)
+woken, wakes = os.pipe()
+os.set_blocking(wakes, False)
+signal.set_wakeup_fd(wakes)
 server = Server(appendonly=True)
 print(server.pid, flush=True)
-sys.stdin.read()
+os.read(woken, 1)
 """
 
 
