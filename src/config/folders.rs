@@ -215,7 +215,7 @@ pub fn complete(dir: &Path, count: u16, journal: &str) -> io::Result<Option<Path
 /// The folders of several partitions are not left beside a journal of one.
 fn check_one(dir: &Path, journal: &str) -> io::Result<()> {
     let first = dir.join(name_of(0)).join(journal);
-    // A start that failed, as its port was in use, has left locks alone.
+    // A start that failed because its port was in use has left lock files.
     match !dir.join(journal).is_dir() && has_files(&first)? {
         true => Err(refused(format!(
             "{} has a journal, as with several partitions, but cluster-partitions is 1",

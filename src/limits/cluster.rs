@@ -156,9 +156,9 @@ pub const MAKE_WAY_US: u64 = 10_000_000;
 
 /// A node without a leader logs it after this, µs, and after 4 E: an election takes less.
 pub const LEADERLESS_LOG_US: u64 = 2_000_000;
-/// A leader that commits nothing closes connections with unconfirmed replies after this, µs. Shorter than usual time-outs
-/// of sockets would make clients repeat what may still be done.
-pub const UNANSWERED_US_MAX: u64 = 5_000_000;
+/// A leader that commits nothing looks each second which connections to close: one whose reply is not confirmed so many
+/// times later. A limit shorter than usual timeouts of sockets would make clients repeat what may still be done.
+pub const UNANSWERED_TICKS: usize = 4;
 /// For this long after it became sick a leader tells load balancers to avoid it, µs: by then another one has taken
 /// over, or it goes on.
 pub const MAKES_WAY_US: u64 = 5_000_000;

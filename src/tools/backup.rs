@@ -25,7 +25,7 @@ const POLITE: i32 = 10;
 /// From one question for a piece that was not read yet to the next.
 const ASKS_EVERY: Duration = Duration::from_millis(2);
 /// A server that gives no more of its base for so long has a disk that hangs.
-const GIVES_WITHIN: Duration = Duration::from_secs(60);
+const GIVES_WITHIN: Duration = Duration::from_secs(120);
 /// How long another backup is waited for. A server notices only a moment later that a client was killed, and whoever runs
 /// the same command again is not to be refused because of it.
 const OTHER_ENDS_WITHIN: Duration = Duration::from_secs(5);
@@ -158,7 +158,8 @@ fn begin(
             return Ok((Offer { index, salt, bytes }, jobs(reply.field("jobs"))));
         }
         let written = number("written");
-        if written != last {
+        // Nothing, while the server writes another base first.
+        if written.is_none() || written != last {
             (last, given) = (written, Instant::now());
         } else if given.elapsed() > GIVES_WITHIN {
             return Err(NoBackup::Refused(stopped("has written no more of its base", last)));
@@ -205,8 +206,8 @@ fn fetch(
         match reply {
             Reply::Text(piece) if !piece.is_empty() => {
                 let began = Instant::now();
-                given = began;
                 incoming.write(&piece).map_err(|error| NoBackup::BrokenOff(error.to_string()))?;
+                given = Instant::now();
                 progress.tell(incoming.bytes(), offer.bytes);
                 // It may be the disk of a server, whose log goes first.
                 base::rest_after(began);

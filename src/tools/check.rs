@@ -7,7 +7,7 @@ use crate::ids::Index;
 use crate::journal::offline::check::{FileReport, LogReport, Report, Use, Verdict, check};
 use crate::journal::offline::dump::written;
 use crate::journal::record::raft_state::{Members, Vote};
-use crate::journal::{Disk, JournalError, Records, Storage, base, part_in, segment_number};
+use crate::journal::{Disk, JournalError, NEWEST, Records, Storage, base, part_in, segment_number};
 use crate::tools::terminal::Progress;
 use crate::tools::terminal::{bytes, count, table};
 use std::fmt::Write;
@@ -37,7 +37,7 @@ fn run_all(asked: &Check, count: u16) -> Exit {
     for name in (0..count).map(folders::name_of) {
         let folder = asked.dir.join(&name);
         let exit = match folders::removed(&folder) {
-            Ok(Some(_)) if place::find(&folder).is_err() => {
+            Ok(Some(_)) if !is_filled(&folder) => {
                 let shown = folder.display();
                 say(&format!(
                     "{shown}\n\nno journal: its node was removed from the partition's cluster\n"
@@ -80,16 +80,21 @@ fn run_one(asked: &Check, dir: &Path) -> Exit {
     })
 }
 
+fn is_filled(dir: &Path) -> bool {
+    let names = place::find(dir).and_then(|folder| Ok(Disk::open_read_only(&folder)?.list().ok()));
+    names.is_ok_and(|names| names.into_iter().flatten().any(|name| is_of_content(&name)))
+}
+
+/// The file that names the newest segment is of a journal that had one.
+fn is_of_content(name: &str) -> bool {
+    segment_number(name).is_some() || base::index_of(name).is_some() || name == NEWEST
+}
+
 /// A lock alone, or part of a backup, is not a journal that is in order.
 fn check_filled(disk: &Disk) -> Result<(), JournalError> {
     let name = disk.path().display().to_string();
     let names = disk.list().map_err(JournalError::io(&name, "read"))?;
-    let is_filled = |name: &String| {
-        segment_number(name).is_some()
-            || base::index_of(name).is_some()
-            || base::is_unfinished(name)
-    };
-    if names.iter().any(is_filled) {
+    if names.iter().any(|name| is_of_content(name)) {
         return Ok(());
     }
     let text = match part_in(disk).map_err(JournalError::io(&name, "read"))? {

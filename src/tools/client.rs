@@ -105,8 +105,8 @@ impl Client {
             bytes.extend_from_slice(word);
             bytes.extend_from_slice(b"\r\n");
         }
-        self.stream.get_mut().write_all(&bytes)?;
-        self.stream.get_mut().flush()
+        let stream = self.stream.get_mut();
+        stream.write_all(&bytes).and_then(|()| stream.flush()).map_err(in_words)
     }
 
     /// Waits for a reply.
@@ -114,13 +114,17 @@ impl Client {
     /// # Errors
     /// The connection has ended, or the answer is not a reply.
     pub fn read(&mut self) -> io::Result<Reply> {
-        Reply::read(&mut self.stream).map_err(|error| match error.kind() {
-            // The system says "resource temporarily unavailable".
-            io::ErrorKind::WouldBlock => {
-                io::Error::new(io::ErrorKind::TimedOut, "the server has not answered in time")
-            }
-            _ => error,
-        })
+        Reply::read(&mut self.stream).map_err(in_words)
+    }
+}
+
+/// The system calls a timeout "resource temporarily unavailable".
+fn in_words(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::new(io::ErrorKind::TimedOut, "the server has not answered in time")
+        }
+        _ => error,
     }
 }
 

@@ -73,12 +73,12 @@ fn ended(tool: &str, done: Result<Exit, JournalError>) -> Exit {
     })
 }
 
-/// `5 delayed, 0 ready, 2 leased, 0 dead`
 /// What a journal or a backup has, a line each.
 fn contents_text(jobs: [u64; 4], queues: u64, schedules: u64) -> String {
     format!("jobs     {}\nqueues   {queues}\nschedules {schedules}\n", jobs_text(jobs))
 }
 
+/// `5 delayed, 0 ready, 2 leased, 0 dead`
 fn jobs_text(jobs: [u64; 4]) -> String {
     let words =
         JobState::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));

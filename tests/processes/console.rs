@@ -80,3 +80,28 @@ fn lost_nodes_and_a_lost_majority_are_shown_within_three_seconds_and_the_session
     let page = viewers[leader].get("/");
     assert_eq!(page.status, 200, "the session lasts: {}", page.header("location"));
 }
+
+#[test]
+fn a_leader_that_commits_nothing_says_so_on_its_console() {
+    let mut trio = Trio::prepare("console", &[]);
+    if trio.disks.iter().any(Option::is_none) {
+        return;
+    }
+    let ports: Vec<u16> = (0..NODES).map(|_| free_port()).collect();
+    for (node, port) in ports.iter().enumerate() {
+        trio.begin_with(node, &["--console-port", &port.to_string()]);
+    }
+    trio.wait_for_voters();
+    let leader = trio.leader();
+    let followers = [(leader + 1) % NODES, (leader + 2) % NODES];
+    let viewer = Viewer::open(&trio, leader, ports[leader]);
+    followers.iter().for_each(|node| trio.disks[*node].as_ref().unwrap().set("stuck"));
+    let mut wire = trio.wire(leader);
+    wire.push_line("DELAY.ADD q 1h x");
+    wire.flush().unwrap();
+    viewer.shows("/", "leads, but has committed nothing for");
+    let busy = viewer.get("/queues");
+    assert!(busy.status == 200 && busy.text().contains("commits nothing"), "{}", busy.text());
+    followers.iter().for_each(|node| trio.disks[*node].as_ref().unwrap().clear("stuck"));
+    viewer.shows("/queues", "Select q");
+}

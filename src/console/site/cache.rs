@@ -58,7 +58,9 @@ impl Kept {
         now_ms: u64,
         took: Duration,
     ) -> Value {
-        let Some(least) = good_for(&command) else { return value };
+        // An error may be over at once, however long it took.
+        let good = good_for(&command).filter(|_| value.error().is_none());
+        let Some(least) = good else { return value };
         let value = match &command[0][..] {
             b"DELAY.FORECAST" => forecast::kept(value, now_ms, took.as_millis() as u64),
             _ => value,

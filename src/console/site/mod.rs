@@ -18,7 +18,7 @@ use crate::console::site::client::{Connector, Ends};
 use crate::console::site::consoles::Consoles;
 use crate::console::site::live::SentPages;
 use crate::console::site::proxy::Proxies;
-use crate::console::site::session::{Session, Sessions};
+use crate::console::site::session::{Session, Sessions, is_unsure, unsure};
 use crate::console::site::token::Token;
 use crate::console::site::tries::Tries;
 use crate::console::view::chrome::{PageFrame, ServerState};
@@ -169,7 +169,9 @@ impl SessionRequest {
         let Some(mut replies) = self.fetch(commands, whole).await else { return self.over() };
         let info = replies.remove(0);
         let more = (page.more)(params, &replies);
-        if !more.is_empty() {
+        if replies.iter().any(is_unsure) {
+            replies.extend(vec![unsure(); more.len()]);
+        } else if !more.is_empty() {
             let Some(found) = self.fetch(more, whole).await else { return self.over() };
             replies.extend(found);
         }
@@ -182,7 +184,7 @@ impl SessionRequest {
     }
 
     /// Replies to commands in their order, those that are kept with the others; none if the session is over. Bodies are
-    /// cut unless they are wanted `whole`.
+    /// cut unless they are wanted `whole`. What a leader would not answer is not asked for: each would take a second to fail.
     pub async fn fetch(&self, commands: Vec<Command>, whole: bool) -> Option<Vec<Value>> {
         debug_assert!(commands.len() <= CONSOLE_PIPELINE_MAX);
         let (user, db, kept) = (&self.session.user, self.params.db(), &self.site.kept);
@@ -199,7 +201,14 @@ impl SessionRequest {
             .partition(|at| good_for(&commands[*at]).is_some());
         let (jobs, cheap): (Vec<usize>, Vec<usize>) =
             cheap.into_iter().partition(|at| whole || &commands[*at][0][..] == b"DELAY.GET");
-        for some in std::iter::once(&cheap[..]).chain(jobs.chunks(JOBS_AT_ONCE)) {
+        // INFO waits for nothing, and says whether the others would.
+        let (info, cheap): (Vec<usize>, Vec<usize>) =
+            cheap.into_iter().partition(|at| &commands[*at][0][..] == b"INFO");
+        let together = [&info[..], &cheap[..]].into_iter().chain(jobs.chunks(JOBS_AT_ONCE));
+        for some in together.filter(|some| !some.is_empty()) {
+            if replies.iter().flatten().any(is_unanswered) {
+                break;
+            }
             let asked = some.iter().map(|at| commands[*at].clone()).collect();
             for (at, mut reply) in some.iter().zip(self.session.look(db, asked).await.ok()?) {
                 let of_jobs = [&b"DELAY.GET"[..], b"DELAY.PEEK"].contains(&&commands[*at][0][..]);
@@ -210,11 +219,14 @@ impl SessionRequest {
             }
         }
         for at in dear {
+            if replies.iter().flatten().any(is_unanswered) {
+                break;
+            }
             let (began, asked) = (Instant::now(), commands[at].clone());
             let reply = self.session.look(db, vec![asked.clone()]).await.ok()?.pop()?;
             replies[at] = Some(kept.keep(user, db, asked, reply, now_ms(), began.elapsed()));
         }
-        replies.into_iter().collect()
+        Some(replies.into_iter().map(|reply| reply.unwrap_or_else(unsure)).collect())
     }
 
     /// The chrome around a page.
@@ -246,6 +258,12 @@ impl SessionRequest {
         self.site.sessions.end(&self.session.key);
         Redirect::to("/login?over=1").into_response()
     }
+}
+
+/// Whether a reply did not come, or is of INFO and says that others will not: the node leads and commits nothing.
+fn is_unanswered(reply: &Value) -> bool {
+    let is_stuck = |state: ServerState| state.number("raft_stuck_ms").is_some();
+    is_unsure(reply) || ServerState::read(reply).is_some_and(is_stuck)
 }
 
 /// Wall clock, ms.

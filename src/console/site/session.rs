@@ -145,10 +145,14 @@ impl SessionLink {
 }
 
 /// In place of a reply that did not come.
-fn unsure() -> Value {
-    Value::Error(
-        "UNSURE this node has stopped leading meanwhile: whether this was done is not known".into(),
-    )
+pub fn unsure() -> Value {
+    let text =
+        "UNSURE this node stopped leading, or commits nothing: whether this was done is not known";
+    Value::Error(text.into())
+}
+
+pub fn is_unsure(reply: &Value) -> bool {
+    reply.error().is_some_and(|text| text.starts_with("UNSURE"))
 }
 
 impl Sessions {

@@ -166,9 +166,10 @@ impl Gated {
         Some(start)
     }
 
-    /// Whether one of them waits for a turn after `released`.
-    pub fn waits(&self, released: TurnNo) -> bool {
-        self.newest_turn() > released
+    /// The first of those that wait for a turn after `released`: where it begins, and that turn.
+    pub fn first_after(&self, released: TurnNo) -> Option<(u64, TurnNo)> {
+        let first = self.frames.iter().find(|frame| frame.turn > released)?;
+        Some((first.start, first.turn))
     }
 
     /// Whether nothing waits.

@@ -217,9 +217,17 @@ impl Outputs {
         self.by_slot[slot as usize].waiting
     }
 
-    /// Whether replies in a slot wait for the journal.
-    pub fn is_gated(&self, slot: u32) -> bool {
-        self.by_slot[slot as usize].gated.waits(self.gate.released())
+    /// The turn that a slot's replies wait for first, if they wait for the journal.
+    pub fn first_gated(&self, slot: u32) -> Option<TurnNo> {
+        let (_, turn) = self.by_slot[slot as usize].gated.first_after(self.gate.released())?;
+        Some(turn)
+    }
+
+    /// Whether all that has not left a slot waits for the journal.
+    pub fn is_held(&self, slot: u32) -> bool {
+        let output = &self.by_slot[slot as usize];
+        let first = output.gated.first_after(self.gate.released());
+        first.is_some_and(|(start, _)| start <= output.sent_bytes)
     }
 
     /// An encoder after the pending output to `client`.

@@ -42,9 +42,14 @@ impl Turns {
         }
     }
 
-    /// Whether every reply has left and nothing is half done.
+    /// Whether every reply has left and nothing is half done. What a leader that commits nothing has answered will not
+    /// leave.
     pub fn is_drained(&self) -> bool {
+        let is_stuck = self.stuck_us().is_some();
         let busy = |(slot, client): (u32, &Client)| {
+            if is_stuck && !client.socket.midway && self.core.outputs.is_held(slot) {
+                return false;
+            }
             let holds = client.socket.relay.is_some() && self.core.outputs.holds_jobs(slot);
             client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0 || holds
         };

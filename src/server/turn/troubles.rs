@@ -4,12 +4,14 @@
 use crate::cluster::timing::health::Why;
 use crate::command::table::Face;
 use crate::journal::offline::dump::written;
-use crate::limits::{LEADERLESS_LOG_US, TICK_US, UNANSWERED_US_MAX};
+use crate::limits::{LEADERLESS_LOG_US, TICK_US, UNANSWERED_TICKS};
 use crate::observe::cluster::{ClusterView, NodeState, NodeView, RaftRole};
 use crate::observe::health::{self, seconds};
 use crate::server::observe::lasting::{Lasting, Say};
+use crate::server::outbox::gate::TurnNo;
 use crate::server::turn::Turns;
 use crate::time::Micros;
+use std::collections::VecDeque;
 
 /// The state of troubles. Instants are of the monotonic clock, µs.
 #[derive(Debug, Default)]
@@ -21,6 +23,8 @@ pub struct Troubles {
     stuck: Lasting,
     /// When clients that wait were closed last, while nothing is committed.
     let_go_us: Option<u64>,
+    /// The turns of the last times, the newest last.
+    let_go_turns: VecDeque<TurnNo>,
 }
 
 impl Troubles {
@@ -44,6 +48,7 @@ impl Troubles {
     fn lets_go(&mut self, now_us: u64, stuck_us: Option<u64>) -> bool {
         if stuck_us.is_none_or(|stuck_us| now_us < stuck_us) {
             self.let_go_us = None;
+            self.let_go_turns.clear();
             return false;
         }
         let is_due = self.let_go_us.is_none_or(|last_us| now_us >= last_us + TICK_US);
@@ -51,6 +56,16 @@ impl Troubles {
             self.let_go_us = Some(now_us);
         }
         is_due
+    }
+
+    /// Whether not even replies of turns up to the returned one are waited for any more, as `turn` is the newest one.
+    /// Each time counts, not the clock: a process that was stopped has left no time for replies.
+    fn gives_up(&mut self, turn: TurnNo) -> TurnNo {
+        self.let_go_turns.push_back(turn);
+        match self.let_go_turns.len() > UNANSWERED_TICKS {
+            true => self.let_go_turns.pop_front().unwrap_or(0),
+            false => 0,
+        }
     }
 }
 
@@ -74,19 +89,24 @@ impl Turns {
 
     /// Closes clients that wait, for jobs, for the journal or for messages, once a leader has committed nothing for too
     /// long: another node may lead, and if not they come back. They get no reply: it would wait behind facts that are
-    /// not committed. Clients whose commands have run keep their connections longer, as most of them would run those
-    /// again: the reply of an ADD may still come.
+    /// not committed. Clients whose commands have run keep their connections for some seconds more, as most of them would
+    /// run those again: the reply of an ADD may still come. The console asks for nothing twice.
     pub(super) fn let_go(&mut self) {
         let now_us = self.core.clock.mono_us;
         let uncommitted = self.core.durability.uncommitted();
         if !self.troubles.lets_go(now_us, uncommitted.map(|oldest| oldest.late_us)) {
             return;
         }
-        let gives_up = uncommitted.is_some_and(|it| now_us >= it.since_us + UNANSWERED_US_MAX);
+        let newest = self.core.outputs.gate.turn;
+        let given_up = self.troubles.gives_up(newest);
+        // Without another voter there is no other node to look for.
+        let voters = self.core.view.iter().flat_map(|view| &view.nodes).filter(|at| at.is_voter);
+        let given_up = if voters.count() > 1 { given_up } else { 0 };
         self.close_those(|core, (slot, client)| {
             let waits = core.outputs.is_waiting(slot) || client.session.is_subscribed();
-            let waits = waits || (gives_up && core.outputs.is_gated(slot));
-            waits && client.session.face() == Face::Data
+            let up_to = if client.socket.is_pair() { newest } else { given_up };
+            let first = core.outputs.first_gated(slot).unwrap_or(TurnNo::MAX);
+            (waits || first <= up_to) && client.session.face() == Face::Data
         });
     }
 
@@ -236,22 +256,19 @@ fn stuck(view: &ClusterView, since: &str, for_us: u64) -> String {
         state => state.word().to_owned(),
     };
     let voters = || view.nodes.iter().filter(|node| node.is_voter);
-    let lacks = |node: &&NodeView| node.matched.is_some_and(|index| index < view.last);
-    let behind: Vec<String> = voters()
-        .filter(|node| node.id != view.node)
-        .filter(lacks)
-        .map(|node| format!("{} ({})", node.name, word(node)))
-        .collect();
-    let own = view.health.sick.map_or(String::new(), |sick| {
-        format!(", and this node itself is sick ({})", sick.why.word())
-    });
+    // Nothing is known of one that was away when this node was elected.
+    let lacks = |node: &&NodeView| node.matched.is_none_or(|index| index < view.last);
+    let others = voters().filter(|node| node.id != view.node).filter(lacks);
+    let own = view.health.sick.map(|sick| format!("this node itself ({})", sick.why.word()));
+    let behind = others.map(|node| format!("{} ({})", node.name, word(node))).chain(own);
+    let behind = behind.collect::<Vec<_>>().join(", ");
     format!(
         "this node leads, but it has committed nothing for {}, since {since}: nothing is acknowledged, and no job is \
-         handed out, until a majority of the {} voters accepts what it sends. Behind are: {}{own}. What to do: see the \
-         logs and disks of these nodes",
+         handed out, until a majority of the {} voters accepts what it sends. Behind: {}. What to do: start the nodes \
+         that are down, and see the logs and disks of the others",
         seconds(for_us),
         voters().count(),
-        behind.join(", "),
+        if behind.is_empty() { "none that is known" } else { &behind },
     )
 }
 
@@ -323,11 +340,11 @@ mod tests {
         let text = stuck(&view, "noon", 12_340_000);
         assert!(text.contains("nothing for 12.3 s, since noon"), "{text}");
         assert!(text.contains("a majority of the 3 voters"), "{text}");
-        assert!(text.contains("Behind are: n3 (disk-hangs). What to do"), "{text}");
+        assert!(text.contains("Behind: n3 (disk-hangs). What to do"), "{text}");
         view.nodes[2].is_heard = Some(false);
-        (view.nodes[1].matched, view.health.sick) = (Some(0), sick);
+        (view.nodes[1].matched, view.health.sick) = (None, sick);
         let text = stuck(&view, "noon", S);
-        let behind = "Behind are: n2 (unknown), n3 (unreachable), and this node itself is sick (disk-hangs).";
+        let behind = "Behind: n2 (unknown), n3 (unreachable), this node itself (disk-hangs). ";
         assert!(text.contains(behind), "{text}");
     }
 
@@ -354,6 +371,8 @@ mod tests {
             assert_eq!(troubles.is_stuck(), (10..35).contains(&now), "{now}");
         }
         assert_eq!(went, [10, 20, 30]);
+        let given_up: Vec<TurnNo> = (11..18).map(|turn| troubles.gives_up(turn)).collect();
+        assert_eq!(given_up, [0, 0, 0, 0, 11, 12, 13]);
         assert!(troubles.lets_go(7 * S, Some(7 * S)), "the next time at once");
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Replica {
     pub(super) votes: bool,
     /// and is there.
     is_online: bool,
+    /// It receives a base, as it lacks more than the log has.
+    receives: bool,
     /// Batches that it lacks.
     behind: Option<u64>,
     client: Option<Address>,
@@ -58,6 +60,7 @@ impl Replica {
             leads: role == "leader",
             votes: matches!(role, "leader" | "follower"),
             is_online: text("state") == Some("online"),
+            receives: text("state") == Some("base"),
             behind: reply.field("behind").number(),
             client: text("client").and_then(|client| Address::parse(client).ok()),
             peer: Address::parse(text("peer")?).ok()?,
@@ -92,27 +95,32 @@ impl LedPartition {
     }
 }
 
-/// Whether a step of a move makes progress: members change, or batches that they lack become fewer than ever. With jobs
-/// coming in, what a node lacks goes up and down for ever.
+/// Whether a step of a move makes progress: members change, one lacks fewer batches than ever, or one receives all jobs at once.
+/// With jobs coming in, what a node lacks goes up and down for ever.
 struct StepProgress {
     since: Instant,
     seen: Vec<Replica>,
-    least: u64,
+    least: BTreeMap<Name, u64>,
 }
 
 impl StepProgress {
     fn begin(now: Instant) -> StepProgress {
-        StepProgress { since: now, seen: Vec::new(), least: 0 }
+        StepProgress { since: now, seen: Vec::new(), least: BTreeMap::new() }
     }
 
     /// For how long there has been none.
     fn look(&mut self, now: Instant, replicas: &[Replica]) -> Duration {
         let still = |replica: &Replica| Replica { behind: None, ..replica.clone() };
         let members: Vec<Replica> = replicas.iter().map(still).collect();
-        let lacked = replicas.iter().filter_map(|replica| replica.behind);
-        let lacked = lacked.fold(0, u64::saturating_add);
-        if members != self.seen || lacked < self.least {
-            *self = StepProgress { since: now, seen: members, least: lacked };
+        if members != self.seen {
+            *self = StepProgress { since: now, seen: members, least: BTreeMap::new() };
+        }
+        for replica in replicas {
+            let least = self.least.entry(replica.name.clone()).or_insert(u64::MAX);
+            let is_less = replica.behind.is_some_and(|behind| behind < *least);
+            if is_less || replica.receives {
+                (self.since, *least) = (now, replica.behind.unwrap_or(*least).min(*least));
+            }
         }
         now.duration_since(self.since)
     }
@@ -267,8 +275,13 @@ impl Operator {
         mut next: impl FnMut(&mut LedPartition) -> Result<Next, String>,
     ) -> Result<(), String> {
         let (mut progress, mut is_told) = (StepProgress::begin(Instant::now()), false);
+        let mut receives = false;
         loop {
             let mut group = self.group(partition)?;
+            let now_receives = group.replica(node).is_some_and(|replica| replica.receives);
+            if now_receives && !std::mem::replace(&mut receives, now_receives) {
+                say(&format!("partition {partition}: {node} receives a copy of all jobs\n"));
+            }
             let done = next(&mut group);
             match &done {
                 Ok(Next::Done) => return Ok(()),
@@ -395,6 +408,7 @@ mod tests {
             leads: false,
             votes,
             is_online: true,
+            receives: false,
             behind: Some(behind),
             client: address.clone(),
             peer: address.unwrap(),
@@ -407,10 +421,17 @@ mod tests {
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut progress = StepProgress::begin(begun);
         let seen = [(1, 9), (2, 20), (3, 9), (4, 15), (5, 8), (6, 20), (7, 8)];
-        let none_for =
-            seen.map(|(at_s, behind)| progress.look(at(at_s), &[replica(false, behind)]).as_secs());
+        // One that is away lacks ever more, which hides nothing.
+        let away = |lacked| Replica { name: Name::new("n3").unwrap(), ..replica(true, lacked) };
+        let none_for = seen.map(|(at_s, behind)| {
+            progress.look(at(at_s), &[replica(false, behind), away(100 * at_s)]).as_secs()
+        });
         assert_eq!(none_for, [0, 1, 2, 3, 0, 1, 2]);
         assert_eq!(progress.look(at(8), &[replica(true, 30)]).as_secs(), 0, "it has a vote now");
+        let receiving = Replica { receives: true, ..replica(true, 30) };
+        let none_for =
+            [9, 99].map(|at_s| progress.look(at(at_s), std::slice::from_ref(&receiving)));
+        assert_eq!(none_for, [Duration::ZERO; 2]);
     }
 
     #[test]
