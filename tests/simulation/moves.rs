@@ -17,12 +17,28 @@ pub struct RedriveRun {
     begun: Micros,
     /// Jobs that died later are left alone.
     serial: u64,
+    step: u64,
     moved: i64,
+}
+
+impl RedriveRun {
+    /// Whether a job has not come into its state since. One that was leased when the walk passed it, and is not any more, is
+    /// left alone.
+    fn saw(&self, job: &ModelJob) -> bool {
+        let since = match job.state {
+            JobState::Delayed => job.sequence >= self.serial,
+            JobState::Ready => job.ready_step >= self.step,
+            JobState::Leased => job.lease_sequence >= self.serial,
+            JobState::Dead => job.death.is_some_and(|(_, _, died)| died >= self.serial),
+        };
+        !since && job.birth < self.serial
+    }
 }
 
 impl Check<'_> {
     pub fn begin_redrive(&mut self, client: ClientId) {
-        let fresh = RedriveRun { begun: self.step.now, serial: self.model().serial(), moved: 0 };
+        let (begun, step) = (self.step.now, self.auditor.steps);
+        let fresh = RedriveRun { begun, serial: self.model().serial(), step, moved: 0 };
         self.auditor.redrives.entry(client).or_insert(fresh);
     }
 
@@ -121,7 +137,7 @@ impl Check<'_> {
         let queue = self.auditor.model.queues.get(&(queue.db.0, queue.name));
         let jobs = queue.into_iter().flat_map(|queue| queue.jobs.values());
         let mut left = jobs.filter(|job| job.group == group && states[job.state as usize]);
-        let left = left.find(|job| job.birth < run.serial);
+        let left = left.find(|job| run.saw(job));
         assert!(left.is_none() || self.auditor.journal.is_short(), "{left:?} was left");
     }
 
