@@ -249,7 +249,8 @@ Fetches all jobs, queues, schedules and settings of the running server at
 HOST:PORT, a standalone server or a node of a cluster, into the folder DIR: the
 state as of one batch, with everything that was answered before. The backup is
 read back and counted before it replaces an older one in DIR. If it is
-interrupted, the same command continues it.
+interrupted, the same command continues it within an hour; the state is then
+that of when the first command began.
 
 The server sends no faster than its option cluster-sync-rate.
 

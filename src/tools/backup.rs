@@ -26,6 +26,8 @@ const POLITE: i32 = 10;
 const ASKS_EVERY: Duration = Duration::from_millis(2);
 /// A server that gives no more of its base for so long has a disk that hangs.
 const GIVES_WITHIN: Duration = Duration::from_secs(120);
+/// An older part is not continued.
+const CONTINUES_WITHIN: Duration = Duration::from_secs(3600);
 /// How long another backup is waited for. A server notices only a moment later that a client was killed, and whoever runs
 /// the same command again is not to be refused because of it.
 const OTHER_ENDS_WITHIN: Duration = Duration::from_secs(5);
@@ -69,12 +71,17 @@ fn take(asked: &BackupArgs) -> Result<(), NoBackup> {
     let _lock = disk.lock().map_err(refused)?;
     let mut client = Client::connect(&asked.server).map_err(NoBackup::Refused)?;
     let mut progress = Progress::with_lines();
-    let part = part_in(&*disk).map_err(NoBackup::of_folder(dir, "read"))?;
+    let part = part_to_continue(&disk).map_err(NoBackup::of_folder(dir, "read"))?;
     let (offer, jobs) = begin(&mut client, part, asked.from_leader, &mut progress)?;
     let incoming = Incoming::begin(&disk, offer, &|_| false);
     let mut incoming = incoming.map_err(NoBackup::of_folder(dir, "write to"))?;
     if incoming.bytes() > 0 {
-        eprintln!("delayd: backup: continues after {}", bytes(incoming.bytes()));
+        let received = bytes(incoming.bytes());
+        eprintln!(
+            "delayd: backup: continues after {received}: the state will be that of when the earlier command began; for a new \
+             one remove {} first",
+            offer.id().part_name()
+        );
     }
     fetch(&mut client, offer, &mut incoming, &mut progress)?;
     progress.clear();
@@ -91,8 +98,17 @@ fn take(asked: &BackupArgs) -> Result<(), NoBackup> {
     say(&format!("{}\n", dir.join(&name).display()));
     say(&format!("the state as of batch {index}, {now}\n"));
     say(&contents_text(counted.jobs, counted.queues, counted.schedules));
-    say(&format!("{} were read back, and all jobs were counted\n", bytes(arrived.bytes())));
+    let counted = if jobs.is_some() { ", and all jobs were counted" } else { "" };
+    say(&format!("{} were read back{counted}\n", bytes(arrived.bytes())));
     Ok(())
+}
+
+/// What an earlier command has received, unless that was long ago: what is wanted now is a backup of now.
+fn part_to_continue(disk: &Disk) -> io::Result<Option<BaseId>> {
+    let Some(part) = part_in(disk)? else { return Ok(None) };
+    let written = disk.path().join(part.part_name()).metadata()?.modified()?;
+    let age = written.elapsed().unwrap_or_default();
+    Ok(Some(part).filter(|_| age < CONTINUES_WITHIN))
 }
 
 /// A server's folder is no place for a backup, which would pass for its newest base.

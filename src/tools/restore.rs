@@ -14,6 +14,7 @@ use crate::journal::recovery::Progress as Loaded;
 use crate::journal::{Disk, JournalError, Storage, base};
 use crate::time::Micros;
 use crate::tools::terminal::Progress;
+use rustix::fs::{FlockOperation, flock};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -151,6 +152,13 @@ fn write(
     if !into.is_dir() {
         fs::create_dir(into).map_err(JournalError::io(&name, "create the folder"))?;
     }
+    // Two restores into one folder would remove what each other has begun.
+    let folder = fs::File::open(into).map_err(JournalError::io(&name, "open"))?;
+    flock(&folder, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        let text = "another restore writes into it";
+        JournalError::io(&name, "restore into")(io::Error::new(io::ErrorKind::ResourceBusy, text))
+    })?;
+    place::check_free(into)?;
     let unfinished: PathBuf = into.join(UNFINISHED);
     if unfinished.exists() {
         fs::remove_dir_all(&unfinished)
@@ -166,7 +174,7 @@ fn write(
     })?;
     let named = fs::rename(&unfinished, into.join(place::FOLDER));
     named
-        .and_then(|()| fs::File::open(into)?.sync_all())
+        .and_then(|()| folder.sync_all())
         .map_err(JournalError::io(&name, "put the journal into"))?;
     Ok(begun)
 }

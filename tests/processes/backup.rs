@@ -19,6 +19,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 fn delayd(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_delayd"));
@@ -245,6 +246,19 @@ fn a_backup_goes_on_after_a_restart_of_the_server() {
     program.connect();
     let done = is_good(&backup(program.address, &dir).output().unwrap());
     assert!(done.contains("continues after") && done.contains("200 delayed"), "{done}");
+    // What was broken off long ago is not the backup that is wanted now.
+    fill(&mut program.connect(), 200, 1);
+    let mut running = backup(program.address, &dir).spawn().unwrap();
+    wait_until("a part has come", || (part(&dir) > 100_000).then_some(()));
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let files = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+    let old = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "tmp"));
+    let old = std::fs::File::options().write(true).open(old.unwrap()).unwrap();
+    old.set_modified(SystemTime::now() - Duration::from_secs(2 * 3600)).unwrap();
+    fill(&mut program.connect(), 201, 1);
+    let done = is_good(&backup(program.address, &dir).output().unwrap());
+    assert!(!done.contains("continues after") && done.contains("202 delayed"), "{done}");
 }
 
 #[test]
@@ -382,6 +396,11 @@ fn a_backup_is_restored_into_one_server_and_into_three() {
     is_good(&backup(program.address, &dir).output().unwrap());
     let alone = scratch.0.join("alone");
     is_refused(&restore(&dir, &scratch.0, &[]), 3, "it already has a journal");
+    std::fs::create_dir(&alone).unwrap();
+    let held = std::fs::File::open(&alone).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    is_refused(&restore(&dir, &alone, &[]), 3, "another restore writes into it");
+    drop(held);
     let done = is_good(&restore(&dir, &alone, &[]));
     assert!(
         done.contains("20 delayed, 0 ready, 1 leased") && done.contains("ready again"),

@@ -507,9 +507,11 @@ impl<'c> Check<'c> {
         let model = &self.auditor.model;
         if !transaction && !self.auditor.gave_up {
             for (key, line) in &model.lines {
-                // A rate allows the next one at a time of its own, seen to when time passes.
-                let queue =
-                    model.queues.get(key).filter(|queue| passed || queue.policies.rate() == 0);
+                // A rate, of the queue or of a group, allows the next one at a time of its own, seen to when time passes.
+                let is_paced = |queue: &ModelQueue| {
+                    queue.policies.rate() > 0 || !queue.sharing.paces.is_empty()
+                };
+                let queue = model.queues.get(key).filter(|queue| passed || !is_paced(queue));
                 let left = queue.is_some_and(|queue| queue.must_give(now.start()));
                 assert!(!left, "{line:?} wait for {key:?}, which has ready jobs");
             }

@@ -87,7 +87,8 @@ impl BaseId {
         (read.to_string() == text).then_some(read)
     }
 
-    fn name(self) -> String {
+    /// The file that a part of it is in.
+    pub fn part_name(self) -> String {
         format!("{PREFIX}{:020}-{:016x}{SUFFIX}", self.index.0, self.salt)
     }
 }
@@ -149,7 +150,7 @@ impl<S: Storage> Incoming<S> {
         offer: Offer,
         keep: &dyn Fn(Index) -> bool,
     ) -> io::Result<Incoming<S>> {
-        let own = offer.id().name();
+        let own = offer.id().part_name();
         let mut begun = None;
         for name in storage.list()? {
             let Some(index) = index_of(&name) else { continue };
@@ -203,7 +204,7 @@ impl<S: Storage> Incoming<S> {
     /// # Errors
     /// It is incomplete, or not what was written: then it is removed, so that another attempt begins from the start.
     pub fn finish(self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<Arrived, JournalError> {
-        let name = self.offer.id().name();
+        let name = self.offer.id().part_name();
         let read = self.read(&name, visit);
         if read.is_err() {
             // A file that cannot be removed now is removed by the next attempt.
@@ -269,7 +270,7 @@ impl Arrived {
         if self.is_in_place {
             return Ok(());
         }
-        storage.rename(&self.offer.id().name(), &name_of(self.offer.index))?;
+        storage.rename(&self.offer.id().part_name(), &name_of(self.offer.index))?;
         storage.sync_dir()?;
         self.is_in_place = true;
         remove_before(storage, self.offer.index)?;

@@ -354,7 +354,7 @@ impl Durability {
         let RunningJournal { journal, compaction, .. } = &mut **running;
         let may_begin = due && compaction.is_clear(journal);
         // Facts that were applied and not proposed are in no batch that the base could name.
-        let begins = journal.settle(may_begin) && facts.count == 0;
+        let begins = journal.settle(may_begin, mono_us) && facts.count == 0;
         if begins {
             let index = compaction.begin(engine, journal, clock.now);
             running.begin_to_verify(index.0);

@@ -54,11 +54,10 @@ impl Step<'_, '_> {
             return (ScheduleState::Paused, None);
         }
         let Some(next) = schedule.next() else { return (ScheduleState::Done, None) };
-        let obstacle = match schedule.stuck {
-            true => self.times(schedule).err(),
-            false if next.due > self.now.floor() => None,
-            false => self.obstacle(queue, schedule),
-        };
+        let unknown = if schedule.stuck { self.times(schedule).err() } else { None };
+        let is_due = next.due <= self.now.floor();
+        let obstacle =
+            unknown.or_else(|| if is_due { self.obstacle(queue, schedule) } else { None });
         let state = if obstacle.is_some() { ScheduleState::Held } else { ScheduleState::Active };
         (state, obstacle)
     }

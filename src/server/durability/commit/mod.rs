@@ -317,10 +317,10 @@ impl Journal {
 
     /// Whether a base may begin, if one `wanted` to: the newest batch has an index, and will keep it. A standalone
     /// server knows it at once; a node decides nothing until all its decisions are committed.
-    pub fn settle(&mut self, wanted: bool) -> bool {
+    pub fn settle(&mut self, wanted: bool, mono_us: u64) -> bool {
         match &mut self.commit {
             Commit::Local(_) => wanted,
-            Commit::Replicated(replicated) => replicated.settle(wanted),
+            Commit::Replicated(replicated) => replicated.settle(wanted, mono_us),
         }
     }
 

@@ -500,7 +500,7 @@ impl Replicated {
     }
 
     /// See [`super::Journal::settle`].
-    pub(super) fn settle(&mut self, wanted: bool) -> bool {
+    pub(super) fn settle(&mut self, wanted: bool, mono_us: u64) -> bool {
         // Safe batches may be missing in this node's log, which must not end before its base.
         let is_whole = self.ahead.is_empty() && self.applying.is_none();
         let is_settled = is_whole && !self.is_loading();
@@ -508,8 +508,10 @@ impl Replicated {
             let sick = self.mailbox.status().and_then(|status| status.health.sick);
             sick.is_some_and(|sick| sick.why == Why::DiskHangs)
         };
+        // While nothing is committed, a base would keep all requests waiting, PING among them.
+        let is_late = || self.uncommitted().is_some_and(|oldest| mono_us >= oldest.late_us);
         // Else all would wait for a disk that the others do without.
-        self.settling = wanted && !is_settled && self.decides() && !hangs();
+        self.settling = wanted && !is_settled && self.decides() && !hangs() && !is_late();
         wanted && is_settled
     }
 
