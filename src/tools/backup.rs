@@ -177,8 +177,9 @@ fn begin(
         // Nothing, while the server writes another base first.
         if written.is_none() || written != last {
             (last, given) = (written, Instant::now());
-        } else if given.elapsed() > GIVES_WITHIN {
-            return Err(NoBackup::Refused(stopped("has written no more of its base", last)));
+        }
+        if let Some(at) = written.filter(|_| given.elapsed() > GIVES_WITHIN) {
+            return Err(NoBackup::Refused(stopped("has written no more of its base", at)));
         }
         if let (Some(written), Some(bytes)) = (written, number("bytes")) {
             progress.tell(written, bytes);
@@ -187,11 +188,10 @@ fn begin(
     }
 }
 
-fn stopped(what: &str, at: Option<u64>) -> String {
-    let after = at.map_or(String::new(), |at| format!(" after {}", bytes(at)));
-    let seconds = GIVES_WITHIN.as_secs();
+fn stopped(what: &str, at: u64) -> String {
+    let (after, seconds) = (bytes(at), GIVES_WITHIN.as_secs());
     format!(
-        "the server {what}{after} for {seconds} s: its disk may hang; another node may have a healthy one"
+        "the server {what} after {after} for {seconds} s: its disk may hang; another node may have a healthy one"
     )
 }
 
@@ -229,7 +229,7 @@ fn fetch(
                 base::rest_after(began);
             }
             Reply::Nil if given.elapsed() > GIVES_WITHIN => {
-                let text = stopped("could not read more of its base", Some(incoming.bytes()));
+                let text = stopped("could not read more of its base", incoming.bytes());
                 return Err(NoBackup::BrokenOff(text));
             }
             Reply::Nil => sleep(ASKS_EVERY),

@@ -15,6 +15,7 @@ use crate::journal::{Disk, JournalError, Storage, base};
 use crate::time::Micros;
 use crate::tools::terminal::Progress;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -154,10 +155,16 @@ fn write(
     }
     // Two restores into one folder would remove what each other has begun.
     let folder = fs::File::open(into).map_err(JournalError::io(&name, "open"))?;
-    flock(&folder, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        let text = "another restore writes into it";
-        JournalError::io(&name, "restore into")(io::Error::new(io::ErrorKind::ResourceBusy, text))
+    flock(&folder, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+        let error = match error {
+            Errno::WOULDBLOCK => {
+                io::Error::new(io::ErrorKind::ResourceBusy, "another restore writes into it")
+            }
+            other => other.into(),
+        };
+        JournalError::io(&name, "restore into")(error)
     })?;
+    // It may have written its journal since this one has looked.
     place::check_free(into)?;
     let unfinished: PathBuf = into.join(UNFINISHED);
     if unfinished.exists() {

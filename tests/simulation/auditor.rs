@@ -507,12 +507,14 @@ impl<'c> Check<'c> {
         let model = &self.auditor.model;
         if !transaction && !self.auditor.gave_up {
             for (key, line) in &model.lines {
-                // A rate, of the queue or of a group, allows the next one at a time of its own, seen to when time passes.
-                let is_paced = |queue: &ModelQueue| {
-                    queue.policies.rate() > 0 || !queue.sharing.paces.is_empty()
-                };
-                let queue = model.queues.get(key).filter(|queue| passed || !is_paced(queue));
-                let left = queue.is_some_and(|queue| queue.must_give(now.start()));
+                // A rate, of the queue or of a job's group, allows the next one at a time of its own, seen to when time passes.
+                let queue =
+                    model.queues.get(key).filter(|queue| passed || queue.policies.rate() == 0);
+                let left = queue.is_some_and(|queue| {
+                    let paces = &queue.sharing.paces;
+                    let is_paced = |id: Kept| paces.contains_key(&queue.jobs[id].group);
+                    queue.must_give_any(now.start(), |id| passed || !is_paced(id))
+                });
                 assert!(!left, "{line:?} wait for {key:?}, which has ready jobs");
             }
         }

@@ -205,8 +205,9 @@ impl SessionRequest {
         let (info, cheap): (Vec<usize>, Vec<usize>) =
             cheap.into_iter().partition(|at| &commands[*at][0][..] == b"INFO");
         let together = [&info[..], &cheap[..]].into_iter().chain(jobs.chunks(JOBS_AT_ONCE));
+        let mut goes_on = true;
         for some in together.filter(|some| !some.is_empty()) {
-            if replies.iter().flatten().any(is_unanswered) {
+            if !goes_on {
                 break;
             }
             let asked = some.iter().map(|at| commands[*at].clone()).collect();
@@ -215,15 +216,17 @@ impl SessionRequest {
                 if of_jobs && !whole {
                     reply.cut_bodies(body_bytes_max);
                 }
+                goes_on &= !is_unanswered(&reply);
                 replies[*at] = Some(reply);
             }
         }
         for at in dear {
-            if replies.iter().flatten().any(is_unanswered) {
+            if !goes_on {
                 break;
             }
             let (began, asked) = (Instant::now(), commands[at].clone());
             let reply = self.session.look(db, vec![asked.clone()]).await.ok()?.pop()?;
+            goes_on &= !is_unsure(&reply);
             replies[at] = Some(kept.keep(user, db, asked, reply, now_ms(), began.elapsed()));
         }
         Some(replies.into_iter().map(|reply| reply.unwrap_or_else(unsure)).collect())

@@ -58,9 +58,10 @@ impl Troubles {
         is_due
     }
 
-    /// Whether not even replies of turns up to the returned one are waited for any more, as `turn` is the newest one.
-    /// Each time counts, not the clock: a process that was stopped has left no time for replies.
-    fn gives_up(&mut self, turn: TurnNo) -> TurnNo {
+    /// The newest turn whose replies are not waited for any more, where `turn` is the newest of all; 0 for none. To be called
+    /// each time that clients are let go. These times count, not the clock: a process that was stopped has left no time for
+    /// replies.
+    fn give_up(&mut self, turn: TurnNo) -> TurnNo {
         self.let_go_turns.push_back(turn);
         match self.let_go_turns.len() > UNANSWERED_TICKS {
             true => self.let_go_turns.pop_front().unwrap_or(0),
@@ -98,7 +99,7 @@ impl Turns {
             return;
         }
         let newest = self.core.outputs.gate.turn;
-        let given_up = self.troubles.gives_up(newest);
+        let given_up = self.troubles.give_up(newest);
         // Without another voter there is no other node to look for.
         let voters = self.core.view.iter().flat_map(|view| &view.nodes).filter(|at| at.is_voter);
         let given_up = if voters.count() > 1 { given_up } else { 0 };
@@ -371,7 +372,7 @@ mod tests {
             assert_eq!(troubles.is_stuck(), (10..35).contains(&now), "{now}");
         }
         assert_eq!(went, [10, 20, 30]);
-        let given_up: Vec<TurnNo> = (11..18).map(|turn| troubles.gives_up(turn)).collect();
+        let given_up: Vec<TurnNo> = (11..18).map(|turn| troubles.give_up(turn)).collect();
         assert_eq!(given_up, [0, 0, 0, 0, 11, 12, 13]);
         assert!(troubles.lets_go(7 * S, Some(7 * S)), "the next time at once");
     }

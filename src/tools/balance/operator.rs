@@ -95,8 +95,8 @@ impl LedPartition {
     }
 }
 
-/// Whether a step of a move makes progress: members change, one lacks fewer batches than ever, or one receives all jobs at once.
-/// With jobs coming in, what a node lacks goes up and down for ever.
+/// Whether a step of a move makes progress: members change, one lacks fewer batches than ever before, or one receives a base.
+/// While jobs come in, the number of batches that a node lacks rises and falls, so that fewer than a moment ago says nothing.
 struct StepProgress {
     since: Instant,
     seen: Vec<Replica>,
@@ -274,12 +274,12 @@ impl Operator {
         node: &Name,
         mut next: impl FnMut(&mut LedPartition) -> Result<Next, String>,
     ) -> Result<(), String> {
-        let (mut progress, mut is_told) = (StepProgress::begin(Instant::now()), false);
-        let mut receives = false;
+        let mut progress = StepProgress::begin(Instant::now());
+        let (mut is_told, mut is_base_told) = (false, false);
         loop {
             let mut group = self.group(partition)?;
-            let now_receives = group.replica(node).is_some_and(|replica| replica.receives);
-            if now_receives && !std::mem::replace(&mut receives, now_receives) {
+            let receives = group.replica(node).is_some_and(|replica| replica.receives);
+            if receives && !std::mem::replace(&mut is_base_told, true) {
                 say(&format!("partition {partition}: {node} receives a copy of all jobs\n"));
             }
             let done = next(&mut group);
@@ -289,20 +289,13 @@ impl Operator {
                 _ => {}
             }
             let none_for = progress.look(Instant::now(), &group.replicas);
+            let waits = || format!("waits for {}", described(&group.replicas, node));
             is_told &= none_for > TOLD_AFTER;
             if none_for > TOLD_AFTER && !std::mem::replace(&mut is_told, true) {
-                say(&format!(
-                    "partition {partition}: waits for {}\n",
-                    described(&group.replicas, node)
-                ));
+                say(&format!("partition {partition}: {}\n", waits()));
             }
             if none_for > PATIENCE {
-                let text = || {
-                    format!(
-                        "no progress for a minute: waits for {}",
-                        described(&group.replicas, node)
-                    )
-                };
+                let text = || format!("no progress for a minute: {}", waits());
                 return Err(done.err().unwrap_or_else(text));
             }
             sleep(LOOKS_EVERY);
