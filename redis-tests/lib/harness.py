@@ -383,10 +383,11 @@ class Cluster:
             self.processes[node].send_signal(how)
             self.processes[node].wait(20)
 
-    def role(self, node):
+    def role(self, node, partition=None):
         """What a node says that it is, and whether it has heard of its leader; None of one that does not answer."""
+        port = self.ports[node][0] + (self.at if partition is None else partition)
         try:
-            with Raw("127.0.0.1", self.port(node), timeout=1) as raw:
+            with Raw("127.0.0.1", port, timeout=1) as raw:
                 found = info(raw, "replication")
         except OSError:
             return None
@@ -401,5 +402,11 @@ class Cluster:
         return found[0]
 
     def wait_for(self, node):
-        """Waits until a node leads, or follows one that does."""
-        until(lambda: self.role(node) in (("master", None), ("slave", "up")), 20)
+        """Waits until each partition of a node leads, or follows one that does."""
+        for partition in range(self.partitions):
+            until(lambda at=partition: self.role(node, at) in (("master", None), ("slave", "up")), 20)
+
+    def leaders(self):
+        """Which node leads each partition; None where none does."""
+        leads = lambda node, partition: self.role(node, partition) == ("master", None)
+        return [next((n for n in range(3) if leads(n, partition)), None) for partition in range(self.partitions)]
