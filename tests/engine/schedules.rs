@@ -562,6 +562,27 @@ mod held {
     }
 
     #[test]
+    fn what_held_the_others_lets_them_go_when_it_goes() {
+        for ends in ["DEL q first", "PAUSE q first", "SET q first x EVERY 1d"] {
+            let mut bench = Bench::new();
+            bench.say("SET q second x EVERY 3m OVERLAP REPLACE");
+            full(&mut bench, 1);
+            bench.at(3 * MIN);
+            bench.say("SET q first x EVERY 1m");
+            bench.at(4 * MIN);
+            bench.at(6 * MIN);
+            assert_eq!(
+                bench.ready(),
+                at(&[3 * MIN]),
+                "the first is held, and the others behind it"
+            );
+            bench.say(ends);
+            bench.at(6 * MIN);
+            assert_eq!(bench.ready(), at(&[6 * MIN]), "{ends}: in the same ms");
+        }
+    }
+
+    #[test]
     fn a_queue_that_takes_no_jobs_gets_them_when_it_opens() {
         let mut bench = Bench::new();
         bench.say("SET q n x EVERY 1m");

@@ -118,12 +118,14 @@ impl Store {
                     schedule.set_next(after, next);
                     schedule.made_from = NEVER;
                 });
+                self.release_schedules(queue);
             }
             Fact::ScheduleMoved { after, next, .. } => {
                 self.change_schedule(queue, number, |schedule| {
                     schedule.set_next(after, next);
                     (schedule.made_from, schedule.stuck) = (NEVER, false);
                 });
+                self.release_schedules(queue);
             }
             _ => unreachable!("a fact about a schedule"),
         }
@@ -167,12 +169,14 @@ impl Store {
             (schedule.changed, schedule.stuck, schedule.made_from) = (now, false, NEVER);
             schedules.put(schedule);
         });
+        self.release_schedules(queue);
     }
 
     fn remove_schedule(&mut self, queue: QueueNo, number: ScheduleNo) {
         self.change_schedules(queue, Some(number), |schedules| {
             schedules.take(number).expect("the schedule's number is bound");
         });
+        self.release_schedules(queue);
     }
 
     fn make_occurrence(
@@ -280,7 +284,7 @@ impl Store {
         }
     }
 
-    /// A held occurrence may be possible now: try it.
+    /// A held occurrence may be possible now, or another one be first: try it.
     pub(in crate::engine::store) fn release_schedules(&mut self, queue: QueueNo) {
         let Some(schedules) = self.queue_mut(queue).schedules.as_deref_mut() else { return };
         if schedules.held.take().is_some() {
