@@ -34,8 +34,11 @@ impl Step<'_, '_> {
     pub fn check_group_admission(&self, number: QueueNo, group: u32) -> Result<(), Error> {
         let queue = self.store.queue(number);
         let max = u64::from(queue.group_max_jobs(group));
+        if max == 0 {
+            return Ok(());
+        }
         let jobs = self.store.group_jobs(number, group);
-        if max > 0 && jobs + 1 > max {
+        if jobs + 1 > max {
             let name = queue.groups.as_deref().map_or(&b""[..], |groups| groups.name(group));
             let (group, queue) = (Shown::new(name), Shown::new(&queue.name));
             return Err(Error::GroupFull { group, queue, jobs, max });

@@ -112,7 +112,8 @@ impl Store {
             }
             Fact::Popped { queue, window_end, on_time, .. } => {
                 self.note_delivery(queue, found(at), on_time, now);
-                let (lane, group) = (self.lane_of(queue, found(at)), self.jobs.group(found(at)));
+                let lane = self.lane_of(queue, found(at));
+                let group = lane.group;
                 // A group with a pace stays, should this be its last job.
                 let paced = self.count_by_rate(queue, group, now);
                 let (job, history) = self.end(queue, found(at), window_end, at_ms);
@@ -389,7 +390,7 @@ impl Store {
         let (due, lane) = (self.due(index), self.lane_of(queue, index));
         self.detach(queue, index);
         self.note_served(queue, lane);
-        self.count_by_rate(queue, self.jobs.group(index), now);
+        self.count_by_rate(queue, lane.group, now);
         let (history, made) = self.jobs.history_mut(index);
         history.due = due;
         history.token = token.0;

@@ -62,6 +62,7 @@ impl Store {
                 queue_ref.ready.push_front(jobs, chunks, index, tiers);
             }
         }
+        queue_ref.ready.count_due(tiers.group, due, 1);
         if jobs.history(index).is_none() {
             timers.set_due(index, due);
         }
@@ -108,10 +109,12 @@ impl Store {
 
     /// Puts a job without a place back to its old place.
     pub(super) fn put_back(&mut self, queue: QueueNo, index: JobIndex) {
+        let due = self.due(index);
         let (queue_ref, jobs, _, chunks) = self.parts(queue);
         let tiers = queue_ref.tiers(jobs.group(index));
         jobs.get_mut(index).stage = JobStage::Ready;
         queue_ref.ready.put_back(jobs, chunks, index, tiers);
+        queue_ref.ready.count_due(tiers.group, due, 1);
         self.count(queue, JobStage::Ready, index, 1);
     }
 
@@ -128,12 +131,15 @@ impl Store {
         self.jobs.get_mut(index).order = self.jobs.get(old).order;
         self.timers.set_due(index, due);
         if self.lane_of(queue, index) == self.lane_of(queue, old) {
-            self.disarm(queue, old);
+            let due_before = self.disarm(queue, old);
             let (queue_ref, jobs, _, chunks) = self.parts(queue);
             let spot = std::mem::take(&mut jobs.get_mut(old).spot);
             let job = jobs.get_mut(index);
             (job.stage, job.spot) = (JobStage::Ready, spot);
             queue_ref.ready.rename(jobs, chunks, old, index);
+            let group = jobs.group(index);
+            queue_ref.ready.count_due(group, due, 1);
+            queue_ref.ready.count_due(group, due_before, -1);
             self.count(queue, JobStage::Ready, index, 1);
             self.count(queue, JobStage::Ready, old, -1);
         } else {
@@ -191,13 +197,16 @@ impl Store {
     /// Takes a job out of its place; it keeps its number and its id.
     pub(super) fn detach(&mut self, queue: QueueNo, index: JobIndex) {
         let stage = self.jobs.get(index).stage;
-        self.disarm(queue, index);
+        let due = self.disarm(queue, index);
         if stage == JobStage::Dead {
             self.uncount_dead(queue, index);
         }
         let (queue_ref, jobs, _, chunks) = self.parts(queue);
         match stage {
-            JobStage::Ready => queue_ref.ready.remove(jobs, chunks, index),
+            JobStage::Ready => {
+                queue_ref.ready.remove(jobs, chunks, index);
+                queue_ref.ready.count_due(jobs.group(index), due, -1);
+            }
             JobStage::Dead => {
                 let spot = std::mem::take(&mut jobs.get_mut(index).spot);
                 let place = crate::wheel::list::Place::from_number(spot)
@@ -219,8 +228,8 @@ impl Store {
     }
 
     /// Takes a job's timer out of the wheel of its stage. A ready job that was armed has its due time in what is armed: it
-    /// is kept.
-    fn disarm(&mut self, queue: QueueNo, index: JobIndex) {
+    /// is kept. Returns its due time.
+    fn disarm(&mut self, queue: QueueNo, index: JobIndex) -> Millis {
         let (stage, due) = (self.jobs.get(index).stage, self.due(index));
         let (queue_ref, _, timers, _) = self.parts(queue);
         if timers.is_armed(index) {
@@ -229,6 +238,7 @@ impl Store {
         if stage == JobStage::Ready {
             timers.set_due(index, due);
         }
+        due
     }
 
     /// The same for a job that is not needed any more.
@@ -287,34 +297,34 @@ impl Store {
     /// A job has come to a stage or leaves it.
     pub(super) fn count(&mut self, queue: QueueNo, stage: JobStage, index: JobIndex, by: i64) {
         let footprint = Footprint::of(self.jobs.get(index), self.jobs.history(index));
-        let footprints = &mut self.queue_mut(queue).footprints;
+        let (db, place) = place_of(queue);
+        let database = &mut self.databases[db];
+        let queue_ref = database.queues.get_mut(place).expect("the queue's number is bound");
+        let footprints = queue_ref.footprints.of(stage);
         if by > 0 {
-            footprints.of(stage).add(footprint);
+            footprints.add(footprint)
         } else {
-            footprints.of(stage).remove(footprint);
+            footprints.remove(footprint)
         }
         let Some(state) = stage.state() else { return self.recount_spare(queue) };
-        let queue_ref = self.queue_mut(queue);
         let add = |count: &mut u64| {
             *count = count.checked_add_signed(by).expect("counts are never negative");
         };
         let existed = queue_ref.exists();
         add(&mut queue_ref.counts[state as usize]);
         add(&mut queue_ref.jobs);
-        let (exists, db) = (queue_ref.exists(), queue_ref.db);
-        let database = self.database_mut(db);
-        if existed != exists {
-            add(&mut database.existing);
-        }
         add(&mut database.counts[state as usize]);
-        if existed != exists {
+        let is_new = existed != queue_ref.exists();
+        let (shared, scheduled) = (queue_ref.groups.is_some(), queue_ref.schedules.is_some());
+        if is_new {
+            add(&mut database.existing);
             self.recount_spare(queue);
         }
-        if self.queue(queue).groups.is_some() {
+        if shared {
             self.count_in_group(queue, state, index, by);
         }
         // There may be room for an occurrence now.
-        if by < 0 && self.queue(queue).schedules.is_some() {
+        if by < 0 && scheduled {
             self.release_schedules(queue);
         }
     }

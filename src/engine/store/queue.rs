@@ -204,9 +204,9 @@ impl Queue {
 
     /// Whether the key exists for users: it has a job, a setting, a pause or a schedule.
     pub fn exists(&self) -> bool {
-        let groups = self.groups.as_ref().is_some_and(|groups| groups.set().len() > 0);
-        let set = self.settings.is_some() || self.pauses.any() || groups;
-        self.jobs > 0 || set || self.schedules.as_ref().is_some_and(|all| !all.is_empty())
+        let groups = || self.groups.as_ref().is_some_and(|groups| groups.set().len() > 0);
+        let set = || self.settings.is_some() || self.pauses.any() || groups();
+        self.jobs > 0 || set() || self.schedules.as_ref().is_some_and(|all| !all.is_empty())
     }
 
     /// Whether only totals are left of it.

@@ -4,19 +4,21 @@
 //! something is set for it or its rate lets none go yet, so nothing is left of a million that came once. A purge of all
 //! jobs in a state does not visit the groups: each resets its count for that state when it is next used.
 
+mod name;
 mod rate;
 mod share;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::model::group::{GroupRetry, GroupSettings};
 use crate::engine::model::queue_settings::QueueSettings;
 use crate::engine::model::request::JobState;
 use crate::engine::store::Store;
+use crate::engine::store::groups::name::{GroupName, outside_bytes};
 use crate::engine::store::groups::rate::{GroupPace, PaceTimer};
-use crate::engine::store::jobs::hash::wide;
+use crate::engine::store::jobs::hash::{Hasher, wide};
 use crate::engine::store::jobs::index::SlabIndex;
-use crate::engine::store::memory::allocated_bytes;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::queues::place_of;
 use crate::engine::store::ready::lane::{SEVERAL_BYTES, Standing};
@@ -28,7 +30,7 @@ use crate::pool::Pool;
 use crate::time::{Micros, Millis};
 use crate::wheel::list::CHUNK_BYTES;
 
-/// Bytes counted for a group with one job, in addition to its name: the record, its place in the index, a lane.
+/// Bytes counted for a group with one job, in addition to a long name: the record, its place in the index, a lane.
 const GROUP_BYTES: usize = size_of::<GroupRecord>() + 11 + LANE_BYTES;
 /// A group with settings has these in addition,
 const SETTINGS_BYTES: u64 = size_of::<GroupSettings>() as u64 + 8;
@@ -40,6 +42,8 @@ const SEVERAL_JOBS_BYTES: u64 = (SEVERAL_BYTES + CHUNK_BYTES) as u64;
 pub struct Groups {
     by_name: SlabIndex,
     groups: Pool<GroupRecord, 16>,
+    /// The one that was found last: a job that is added asks twice.
+    found: Cell<u32>,
     /// Running leases of all of them.
     leased: u64,
     /// The tier of the jobs without a group.
@@ -71,8 +75,7 @@ pub struct Groups {
 
 #[derive(Default, Debug)]
 struct GroupRecord {
-    name: Box<[u8]>,
-    hash: u32,
+    name: GroupName,
     /// Jobs in memory, purged ones included.
     jobs: u32,
     /// By state, as of the purge with this number; and begun ones that are delayed or ready.
@@ -86,26 +89,32 @@ struct GroupRecord {
 }
 
 impl Groups {
-    fn find(&self, hash: u32, name: &[u8]) -> Option<u32> {
-        self.by_name.find(wide(hash), |number| *self.groups.get(number).name == *name)
+    fn find(&self, hasher: &Hasher, name: &[u8]) -> Option<u32> {
+        let is = |number: u32| self.groups.find(number).is_some_and(|group| *group.name == *name);
+        if is(self.found.get()) {
+            return Some(self.found.get());
+        }
+        let found = self.by_name.find(wide(hasher.name(name)), is)?;
+        self.found.set(found);
+        Some(found)
     }
 
-    fn make(&mut self, hash: u32, name: &[u8]) -> u32 {
+    fn make(&mut self, hasher: &Hasher, name: &[u8]) -> u32 {
         let number = self.groups.alloc();
         *self.groups.get_mut(number) =
-            GroupRecord { name: name.into(), hash, seen: self.purges, ..GroupRecord::default() };
-        let groups = &self.groups;
-        self.by_name.insert(wide(hash), number, |number| wide(groups.get(number).hash));
+            GroupRecord { name: name.into(), seen: self.purges, ..GroupRecord::default() };
+        let hash_of = |number| wide(hasher.name(&self.groups.get(number).name));
+        self.by_name.insert(hash_of(number), number, hash_of);
         self.bytes += one_job_bytes(name);
         self.unpaced_image_bytes += record::pace_bytes(name);
         number
     }
 
     /// Forgets a group that has no job, and for which nothing is set.
-    fn forget(&mut self, number: u32) {
-        let GroupRecord { hash, name, .. } = std::mem::take(self.groups.get_mut(number));
-        let groups = &self.groups;
-        self.by_name.remove(wide(hash), number, |number| wide(groups.get(number).hash));
+    fn forget(&mut self, hasher: &Hasher, number: u32) {
+        let hash_of = |number| wide(hasher.name(&self.groups.get(number).name));
+        self.by_name.remove(hash_of(number), number, hash_of);
+        let GroupRecord { name, .. } = std::mem::take(self.groups.get_mut(number));
         self.groups.free(number);
         self.bytes -= one_job_bytes(&name);
         self.unpaced_image_bytes -= record::pace_bytes(&name);
@@ -198,13 +207,13 @@ pub fn group_bytes(name: &[u8]) -> u64 {
 
 /// Those of one that has a job at most.
 fn one_job_bytes(name: &[u8]) -> u64 {
-    (GROUP_BYTES + allocated_bytes(name.len())) as u64
+    (GROUP_BYTES + outside_bytes(name.len())) as u64
 }
 
 impl Queue {
     /// The number of a group.
-    pub fn find_group(&self, hash: u32, name: &[u8]) -> Option<u32> {
-        self.groups.as_ref()?.find(hash, name)
+    pub fn find_group(&self, hasher: &Hasher, name: &[u8]) -> Option<u32> {
+        self.groups.as_ref()?.find(hasher, name)
     }
 
     /// Jobs in a stint of a group.
@@ -254,7 +263,7 @@ impl Store {
     }
 
     pub fn find_group(&self, queue: QueueNo, name: &[u8]) -> Option<u32> {
-        self.queue(queue).find_group(self.hasher.name(name), name)
+        self.queue(queue).find_group(&self.hasher, name)
     }
 
     /// A job is to be in this group: its number.
@@ -299,8 +308,7 @@ impl Store {
 
     /// The number of a group, which is made if it is not there.
     fn open_group(&mut self, queue: QueueNo, name: &[u8]) -> u32 {
-        let hash = self.hasher.name(name);
-        if let Some(number) = self.queue(queue).find_group(hash, name) {
+        if let Some(number) = self.find_group(queue, name) {
             return number;
         }
         let (db, place) = place_of(queue);
@@ -309,7 +317,7 @@ impl Store {
         let groups = queue_ref.groups.get_or_insert_with(|| {
             Box::new(Groups { rest_tier: share::rest_tier(leased), ..Groups::default() })
         });
-        let number = groups.make(hash, name);
+        let number = groups.make(&self.hasher, name);
         self.databases[db].groups += 1;
         self.databases[db].coming_image_bytes += record::pace_bytes(name);
         self.bytes += one_job_bytes(name);
@@ -331,7 +339,7 @@ impl Store {
             return self.arm_pace(queue, number);
         }
         let (bytes, image_bytes) = (one_job_bytes(&group.name), record::pace_bytes(&group.name));
-        groups.forget(number);
+        groups.forget(&self.hasher, number);
         if groups.len() == 0 {
             queue_ref.groups = None;
         }

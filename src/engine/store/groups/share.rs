@@ -10,7 +10,9 @@ use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::lane::Standing;
 use crate::engine::store::ready::rota::{CLOSED, NO_GROUP, Tiers};
 use crate::ids::QueueNo;
-use crate::time::{Micros, Millis};
+use crate::limits::GROUP_WEIGHT_DEFAULT;
+use crate::time::Micros;
+use crate::wheel::list::Chunks;
 
 /// Groups that wait and are asked for their tier at once after a change that concerns all.
 const REVIEWED_AT_ONCE: usize = 4_096;
@@ -24,11 +26,12 @@ const REVIEWED_IN_FRONT: u32 = 256;
 /// Where a job stands among the ready ones, and how many its group gives in its turn.
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::engine::store) struct LaneOf {
-    group: u32,
+    pub group: u32,
     priority: u8,
     stint: u32,
 }
 
+#[inline]
 fn tier(leased: u64, weight: u32) -> u32 {
     (leased / (LEASES_PER_TIER * u64::from(weight))).min(u64::from(CLOSED - 1)) as u32
 }
@@ -47,7 +50,7 @@ impl Queue {
             NO_GROUP => Standing::in_tier(rest),
             _ => groups.groups.get(group).standing,
         };
-        Tiers { own, rest }
+        Tiers { group, own, rest }
     }
 
     /// Where a group should stand.
@@ -55,7 +58,12 @@ impl Queue {
         if group == NO_GROUP {
             return Standing::in_tier(rest_tier(self.count(JobState::Leased) - groups.leased));
         }
-        let (leased, max) = (groups.leased_of(group), u64::from(self.group_max_leased(group)));
+        let leased = groups.leased_of(group);
+        if self.settings.is_none() && groups.groups.get(group).is_plain() {
+            // Most groups, with each lease that begins or ends.
+            return Standing::in_tier(tier(leased, GROUP_WEIGHT_DEFAULT));
+        }
+        let max = u64::from(self.group_max_leased(group));
         let begun_first = self.group_retry(group) == GroupRetry::Block;
         let begun = || leased + groups.begun(group).iter().sum::<u64>();
         let GroupRecord { settings, pace, .. } = groups.groups.get(group);
@@ -67,6 +75,25 @@ impl Queue {
             begun_first,
             begun_only: begun_first && max > 0 && begun() >= max,
         }
+    }
+
+    /// Puts a group where it should stand.
+    fn retier(&mut self, chunks: &mut Chunks, group: u32) {
+        let Some(groups) = &self.groups else { return };
+        let (is, was) = (self.standing_of(groups, group), self.tiers(group).own);
+        // Where only begun jobs may go it depends on the lane, which may have got its first or lost its last.
+        if is == was && !is.begun_only {
+            return;
+        }
+        let groups = self.groups.as_mut().expect("they are there");
+        if group == NO_GROUP {
+            groups.rest_tier = is.tier;
+        } else {
+            let was_held = groups.is_held(group);
+            groups.groups.get_mut(group).standing = is;
+            groups.note_held(group, was_held);
+        }
+        self.ready.set_standing(chunks, group, is);
     }
 
     /// Whether jobs of a group may be taken, or why not.
@@ -92,26 +119,21 @@ impl Groups {
 
     /// A job of a group has come to a state, or left it.
     fn count(&mut self, number: u32, state: JobState, begun: bool, by: i64) {
-        let was_held = self.is_held(number);
-        let Groups { groups, purges, purged, leased, .. } = self;
-        let GroupRecord { counts, begun: begun_counts, seen, .. } = groups.get_mut(number);
-        if *seen != *purges {
-            for (state, purged) in purged.iter().enumerate() {
-                let there = u32::from(*purged <= *seen);
-                counts[state] *= there;
-                begun_counts.get_mut(state).into_iter().for_each(|count| *count *= there);
-            }
-            *seen = *purges;
+        let group = self.groups.get_mut(number);
+        if group.seen != self.purges {
+            group.pass_purges(&self.purged, self.purges);
         }
         let add = |count: &mut u32| {
             *count = count.checked_add_signed(by as i32).expect("counts are never negative");
         };
-        add(&mut counts[state as usize]);
-        begun_counts.get_mut(state as usize).filter(|_| begun).into_iter().for_each(add);
+        let was_held = group.is_held();
+        add(&mut group.counts[state as usize]);
+        group.begun.get_mut(state as usize).filter(|_| begun).into_iter().for_each(add);
+        let held = group.is_held();
         if state == JobState::Leased {
-            *leased = leased.checked_add_signed(by).expect("counts are never negative");
+            self.leased = self.leased.checked_add_signed(by).expect("counts are never negative");
         }
-        self.note_held(number, was_held);
+        self.held = self.held + u64::from(held) - u64::from(was_held);
     }
 
     /// Whether a closed group has ready jobs.
@@ -127,6 +149,33 @@ impl Groups {
     }
 }
 
+impl GroupRecord {
+    /// Forgets what was purged since it was counted last.
+    #[cold]
+    fn pass_purges(&mut self, purged: &[u32; 4], purges: u32) {
+        for (state, purged) in purged.iter().enumerate() {
+            let there = u32::from(*purged <= self.seen);
+            self.counts[state] *= there;
+            self.begun.get_mut(state).into_iter().for_each(|count| *count *= there);
+        }
+        self.seen = purges;
+    }
+
+    /// Whether nothing is set for it, and no rate has counted.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.settings.is_none() && self.pace.is_none()
+    }
+
+    /// Whether it is closed and has ready jobs; no purge is to be passed.
+    #[inline]
+    fn is_held(&self) -> bool {
+        let Standing { tier, begun_only, .. } = self.standing;
+        let closed = tier == CLOSED || begun_only && self.begun[1] == 0;
+        closed && self.counts[JobState::Ready as usize] > 0
+    }
+}
+
 impl Store {
     /// A job of a queue with groups has come to a state, or left it; it is counted there already.
     pub(in crate::engine::store) fn count_in_group(
@@ -136,38 +185,26 @@ impl Store {
         index: JobIndex,
         by: i64,
     ) {
-        let (group, begun) = (self.jobs.group(index), self.jobs.has_begun(index));
-        if group != NO_GROUP {
-            let due = if state == JobState::Ready { self.due(index) } else { Millis(0) };
-            let queue_ref = self.queue_mut(queue);
-            queue_ref.groups.as_mut().expect("it has groups").count(group, state, begun, by);
-            if state == JobState::Ready {
-                queue_ref.ready.count_due(due, by);
+        let group = self.jobs.group(index);
+        if group == NO_GROUP {
+            if state == JobState::Leased {
+                self.retier(queue, NO_GROUP);
             }
+            return;
         }
+        let waits = matches!(state, JobState::Delayed | JobState::Ready);
+        let begun = waits && self.jobs.has_begun(index);
+        let (queue_ref, _, _, chunks) = self.parts(queue);
+        queue_ref.groups.as_mut().expect("it has groups").count(group, state, begun, by);
         if state == JobState::Leased || begun {
-            self.retier(queue, group);
+            queue_ref.retier(chunks, group);
         }
     }
 
     /// Puts a group where it should stand.
     pub(in crate::engine::store) fn retier(&mut self, queue: QueueNo, group: u32) {
         let (queue_ref, _, _, chunks) = self.parts(queue);
-        let Some(groups) = &queue_ref.groups else { return };
-        let (is, was) = (queue_ref.standing_of(groups, group), queue_ref.tiers(group).own);
-        // Where only begun jobs may go it depends on the lane, which may have got its first or lost its last.
-        if is == was && !is.begun_only {
-            return;
-        }
-        let groups = queue_ref.groups.as_mut().expect("they are there");
-        if group == NO_GROUP {
-            groups.rest_tier = is.tier;
-        } else {
-            let was_held = groups.is_held(group);
-            groups.groups.get_mut(group).standing = is;
-            groups.note_held(group, was_held);
-        }
-        queue_ref.ready.set_standing(chunks, group, is);
+        queue_ref.retier(chunks, group);
     }
 
     /// The weight, a limit or the rate of a group is another: what it has given may be a whole stint now.

@@ -97,21 +97,19 @@ impl Class {
 }
 
 #[inline]
-fn write(page: &mut Vec<u8>, at: usize, [id, extra, body]: [&[u8]; 3]) {
-    if let Some(room) = page.get_mut(at..at + id.len() + extra.len() + body.len()) {
-        let (first, rest) = room.split_at_mut(id.len());
-        let (second, third) = rest.split_at_mut(extra.len());
-        first.copy_from_slice(id);
-        // Most jobs have none: not even a call of memcpy.
-        if !extra.is_empty() {
-            second.copy_from_slice(extra);
+fn write(page: &mut Vec<u8>, at: usize, parts: &[&[u8]], length: usize) {
+    if let Some(mut room) = page.get_mut(at..at + length) {
+        // Most jobs have neither a group nor META: not even a call of memcpy.
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            let (its, rest) = room.split_at_mut(part.len());
+            its.copy_from_slice(part);
+            room = rest;
         }
-        third.copy_from_slice(body);
         return;
     }
     // The last slot so far, or the next one, and the bytes that the previous one does not need.
     page.resize(at, 0);
-    [id, extra, body].into_iter().for_each(|part| page.extend_from_slice(part));
+    parts.iter().for_each(|part| page.extend_from_slice(part));
 }
 
 /// The size class for this many bytes; none for an allocation of its own.
@@ -154,8 +152,8 @@ pub fn stored_bytes(length: usize) -> usize {
 }
 
 impl Data {
-    /// Stores id, what a job has in addition, and body, one after the other.
-    pub fn put(&mut self, parts: [&[u8]; 3]) -> Slot {
+    /// Stores parts of a job one after the other.
+    pub fn put(&mut self, parts: &[&[u8]]) -> Slot {
         let length = parts.iter().map(|part| part.len()).sum();
         let Some(class) = class_of(length) else {
             let number = self.large.alloc();
@@ -173,7 +171,7 @@ impl Data {
         }));
         self.used += class.bytes as usize;
         let (page, at) = class.at(slot);
-        write(&mut class.pages[page], at, parts);
+        write(&mut class.pages[page], at, parts, length);
         slot
     }
 
@@ -234,7 +232,7 @@ impl Data {
         let Some(lower) = class.numbers.take_below(slot.0).map(Slot) else { return slot };
         let ((from, from_at), (to, to_at)) = (class.at(slot), class.at(lower));
         let (below, above) = class.pages.split_at_mut(from);
-        write(&mut below[to], to_at, [&above[0][from_at..from_at + length], &[], &[]]);
+        write(&mut below[to], to_at, &[&above[0][from_at..from_at + length]], length);
         // The lower one counts as used from here on, the upper one until it is freed.
         self.used += class.bytes as usize;
         self.free(slot, length);
@@ -291,7 +289,7 @@ mod tests {
             let text: Vec<u8> = (0..length).map(|_| rng.random()).collect();
             let (id, rest) = text.split_at(rng.random_range(0..=length.min(20)));
             let (extra, body) = rest.split_at(rng.random_range(0..=rest.len().min(50)));
-            self.stored.push((self.data.put([id, extra, body]), text));
+            self.stored.push((self.data.put(&[id, extra, body]), text));
         }
 
         fn free(&mut self, at: usize) {
@@ -358,15 +356,14 @@ mod tests {
             let length = id.len() + body;
             let class = class_of(length).expect("a class");
             let slots = page_slots(class) - 1;
-            let stored: Vec<Slot> =
-                (0..slots).map(|_| data.put([&id, &[], &vec![1; body]])).collect();
+            let stored: Vec<Slot> = (0..slots).map(|_| data.put(&[&id, &vec![1; body]])).collect();
             let last = slots * slot_bytes(class) + length;
             assert_eq!(data.classes[class].pages[0].len(), last, "the first slot is never used");
             // The data in the last slot may be followed by longer or shorter data there.
             for other in [length - 1, length, length + 3] {
                 data.free(stored[slots - 1], length);
                 let text: Vec<u8> = (0..other).map(|at| at as u8).collect();
-                let slot = data.put([&text[..5], &text[5..6], &text[6..]]);
+                let slot = data.put(&[&text[..5], &text[5..6], &text[6..]]);
                 assert_eq!((slot, data.get(slot, other)), (stored[slots - 1], &text[..]));
             }
         }

@@ -342,22 +342,24 @@ impl Jobs {
     pub fn make(&mut self, content: Content<'_>, policy: PolicyNo) -> Job {
         let Content { id, group, meta, body } = content;
         let mut id_length = id.len() as u16;
-        let mut extra = SmallVec::<[u8; 64]>::new();
+        // The parts are not put together first: each is copied once.
+        let (mut head, meta_length) = ([0; GROUP_HEAD_BYTES], meta.block().len() as u16);
+        let meta_length = meta_length.to_le_bytes();
+        let mut parts = SmallVec::<[&[u8]; 6]>::from_slice(&[id]);
         if let Some((number, name)) = group {
             id_length |= GROUP;
-            extra.extend_from_slice(&number.to_le_bytes());
-            extra.extend_from_slice(&(name.len() as u16).to_le_bytes());
-            extra.extend_from_slice(name);
+            head[..4].copy_from_slice(&number.to_le_bytes());
+            head[4..].copy_from_slice(&(name.len() as u16).to_le_bytes());
+            parts.extend([&head, name]);
         }
         if !meta.is_none() {
             id_length |= META;
-            let block = meta.block();
-            extra.extend_from_slice(&(block.len() as u16).to_le_bytes());
-            extra.extend_from_slice(block);
+            parts.extend([&meta_length, meta.block()]);
         }
-        let length = id.len() + extra.len() + body.len();
+        parts.push(body);
+        let length = parts.iter().map(|part| part.len()).sum::<usize>();
         let length = u32::try_from(length).expect("a body is less than 4 GiB");
-        let slot = self.data.put([id, &extra, body]);
+        let slot = self.data.put(&parts);
         Job { slot, length, id_length, link: policy.0, ..Job::default() }
     }
 

@@ -128,7 +128,7 @@ impl ReadyOrder {
         index: JobIndex,
         tiers: Tiers,
     ) -> Stood<'_> {
-        let (group, priority) = (jobs.group(index), jobs.get(index).priority);
+        let (group, priority) = (tiers.group, jobs.get(index).priority);
         let lines = &mut self.lines;
         if group != NO_GROUP {
             let lanes = self.lanes.get_or_insert_with(|| {
@@ -297,9 +297,9 @@ impl ReadyOrder {
         }
     }
 
-    /// A job of a group that was due then has become ready, or is not any more.
-    pub fn count_due(&mut self, due: Millis, by: i64) {
-        if let Some(lanes) = &mut self.lanes {
+    /// A job that was due then has become ready, or is not any more. Those of groups are counted.
+    pub fn count_due(&mut self, group: u32, due: Millis, by: i64) {
+        if let Some(lanes) = self.lanes.as_mut().filter(|_| group != NO_GROUP) {
             lanes.count_due(due, by);
         }
     }
@@ -346,6 +346,10 @@ mod tests {
             Pair { order, group, jobs, chunks, sorted, out, first: 1, last: 0 }
         }
 
+        fn tiers(&self) -> Tiers {
+            Tiers { group: self.group.map_or(NO_GROUP, |(number, _)| number), ..Tiers::default() }
+        }
+
         fn note(&mut self, index: JobIndex) {
             let job = self.jobs.get(index);
             self.sorted.push((job.priority, job.order, index));
@@ -362,10 +366,11 @@ mod tests {
             }
             job.order = if side == Side::Left { self.first } else { self.last };
             let index = self.jobs.put(job);
+            let tiers = self.tiers();
             let (jobs, chunks) = (&mut self.jobs, &mut self.chunks);
             match side {
-                Side::Left => self.order.push_front(jobs, chunks, index, Tiers::default()),
-                Side::Right => self.order.push_back(jobs, chunks, index, Tiers::default()),
+                Side::Left => self.order.push_front(jobs, chunks, index, tiers),
+                Side::Right => self.order.push_back(jobs, chunks, index, tiers),
             }
             self.note(index);
         }
@@ -377,9 +382,9 @@ mod tests {
         }
 
         fn put_back(&mut self, at: usize) {
-            let index = self.out.swap_remove(at);
+            let (index, tiers) = (self.out.swap_remove(at), self.tiers());
             let (jobs, chunks) = (&mut self.jobs, &mut self.chunks);
-            self.order.put_back(jobs, chunks, index, Tiers::default());
+            self.order.put_back(jobs, chunks, index, tiers);
             self.note(index);
         }
 

@@ -37,9 +37,10 @@ pub const NO_LANE: u32 = u32::MAX;
 
 const HEADS_A_BLOCK: usize = 64;
 
-/// The tiers in which a job's group stands, and the jobs without one.
+/// A job's group, the tier in which it stands, and that of the jobs without one.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tiers {
+    pub group: u32,
     pub own: Standing,
     pub rest: u32,
 }

@@ -502,9 +502,7 @@ impl LoadedQueue {
         for (_, index) in &self.ready {
             let due = store.due(*index);
             let (queue, jobs, ..) = store.parts(self.queue);
-            if jobs.group(*index) != NO_GROUP {
-                queue.ready.count_due(due, 1);
-            }
+            queue.ready.count_due(jobs.group(*index), due, 1);
         }
     }
 
