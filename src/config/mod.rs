@@ -39,6 +39,8 @@ pub struct Config {
     pub users: Vec<Vec<String>>,
     /// The partition of the process that these are for.
     pub partition: u16,
+    /// `cluster-enabled` was set, to whatever.
+    clustering_set: bool,
 }
 
 /// Why options were refused.
@@ -85,7 +87,8 @@ impl Default for Config {
             spec.kind.read(&args, None).expect("a test reads every default")
         };
         let values = OPTIONS.iter().map(value).collect();
-        Config { values, file: None, machine_bytes: 0, users: Vec::new(), partition: 0 }
+        let (users, clustering_set) = (Vec::new(), false);
+        Config { values, file: None, machine_bytes: 0, users, partition: 0, clustering_set }
     }
 }
 
@@ -103,7 +106,10 @@ impl Config {
         let spec = options::find(word).ok_or_else(|| RefusedOptions::Unknown(word.to_owned()))?;
         let slot = &mut self.values[spec.name as usize];
         match spec.kind.read(args, Some(slot)) {
-            Ok(value) => *slot = value,
+            Ok(value) => {
+                *slot = value;
+                self.clustering_set |= spec.name == Name::ClusterEnabled;
+            }
             Err(reason) if spec.is_secret() => {
                 return Err(RefusedOptions::value(word, &["(redacted)".to_owned()], reason));
             }

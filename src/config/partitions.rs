@@ -29,6 +29,12 @@ pub fn check(config: &Config) -> Result<(), RefusedOptions> {
     if !config.text(Name::UnixSocket).is_empty() {
         return refused(Name::UnixSocket, format!("{whole} {count}"));
     }
+    if config.clustering_set && !config.flag(Name::ClusterEnabled) {
+        let reason = format!(
+            "clients find the partition of a queue as in a Redis Cluster, and cluster-partitions is {count}"
+        );
+        return refused(Name::ClusterEnabled, reason);
+    }
     if config.number(Name::SentinelPort) != 0 {
         let reason = format!(
             "{whole} {count}: clients of several speak as to a Redis Cluster (cluster-enabled) and need no Sentinel"
@@ -92,6 +98,10 @@ mod tests {
         let text = refused(&[four, ("cluster-announce-port", "65533")]);
         assert!(text.ends_with("the ports of 4 partitions would end at 65536"), "{text}");
         assert!(refused(&[four, ("unixsocket", "/s")]).starts_with("unixsocket /s: is for a"));
+        let text = refused(&[four, ("cluster-enabled", "no")]);
+        assert!(text.starts_with("cluster-enabled no: clients find the partition"), "{text}");
+        config(&[four, ("cluster-enabled", "yes")]).check().unwrap();
+        config(&[("cluster-enabled", "no")]).check().unwrap();
         let text = refused(&[four, ("sentinel-port", "9")]);
         assert!(text.starts_with("sentinel-port 9: is for a") && text.contains("cluster-enabled"));
         config(&[("port", "7000"), ("tls-port", "7001"), ("unixsocket", "/s")]).check().unwrap();

@@ -353,7 +353,8 @@ pub fn read(args: &[String]) -> Option<Result<ToolInvocation, String>> {
         "health" => Ok(ToolInvocation::Health(rest.to_vec())),
         _ => cluster(rest),
     };
-    Some(asked.map_err(|text| format!("{tool}: {text}; see delayd {tool} --help")))
+    let named = if help == balance::HELP { "cluster balance" } else { tool };
+    Some(asked.map_err(|text| format!("{named}: {text}; see delayd {named} --help")))
 }
 
 fn check(args: &[String]) -> Result<ToolInvocation, String> {
@@ -617,6 +618,7 @@ mod tests {
         let text = |line: &str| asked(line).expect("a tool").unwrap_err();
         assert!(text("cluster").contains("expected found, recover, dissolve or balance"));
         assert!(text("cluster lose x").contains("expected found, recover, dissolve or balance"));
+        assert!(text("cluster balance").ends_with("is missing; see delayd cluster balance --help"));
         assert!(text(&format!("cluster recover x {nodes} n1=h:1")).contains("--i-accept-losses"));
         assert!(text(&format!("cluster found x {nodes} n2=h:1")).contains("n1 is not in"));
         assert!(text(&format!("cluster found x {nodes} n1")).contains("cluster-nodes"));

@@ -21,7 +21,8 @@ pub struct Balance {
     pub with: Vec<Listed>,
     /// Nodes that are to give up theirs.
     pub without: Vec<Name>,
-    pub replicas: usize,
+    /// How many each partition is to have; none for three, or as many as there are nodes.
+    pub replicas: Option<usize>,
     /// Only shows what it would do.
     pub dry_run: bool,
     /// Without asking.
@@ -73,7 +74,7 @@ Exit codes:
 pub fn read(args: &[String]) -> Result<Balance, String> {
     let (mut place, mut access) = (None, Access::default());
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    let (mut replicas, mut dry_run, mut yes) = (REPLICAS, false, false);
+    let (mut replicas, mut dry_run, mut yes) = (None, false, false);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -82,7 +83,7 @@ pub fn read(args: &[String]) -> Result<Balance, String> {
             "--yes" => yes = true,
             "--with" => with.push(listed(value()?)?),
             "--without" => without.push(Name::new(value()?).map_err(|wrong| wrong.to_string())?),
-            "--replicas" => replicas = count(value()?)?,
+            "--replicas" => replicas = Some(count(value()?)?),
             option if option.starts_with("--") => {
                 // That it is unknown comes before that it has no value.
                 if !Access::default().take(option, "") {
@@ -145,10 +146,15 @@ fn balance(asked: &Balance) -> Result<Exit, String> {
         return Err("no node is left".to_owned());
     }
     let now: Placement = groups.iter().map(LedPartition::voters).collect();
-    let then = plan::target(&now, &nodes, asked.replicas);
-    check_replicas(&now, &then, asked.replicas)?;
-    if nodes.len() < asked.replicas {
-        say(&format!("there are {} nodes for {} replicas\n", nodes.len(), asked.replicas));
+    let (replicas, few) = (asked.replicas.unwrap_or(REPLICAS), nodes.len());
+    let then = plan::target(&now, &nodes, replicas);
+    check_replicas(&now, &then, replicas)?;
+    if few < replicas {
+        let text = format!("there are {few} nodes for {replicas} replicas");
+        if asked.replicas.is_some() {
+            return Err(format!("{text}: add a node by --with, or ask for fewer"));
+        }
+        say(&format!("{text}\n"));
     }
     let mut moves: Vec<Move> = Vec::new();
     // Those that were begun to be added, by an interrupted run perhaps, and that nobody wants now: they have no vote.
@@ -217,7 +223,7 @@ mod tests {
             "h:1 --with n4=h4:5 --without n1 --without n2 --replicas 5 --dry-run --yes --user ops";
         let found = asked(line).unwrap();
         assert_eq!((found.with[0].to_string().as_str(), found.without.len()), ("n4=h4:5", 2));
-        assert_eq!((found.replicas, found.dry_run, found.yes), (5, true, true));
+        assert_eq!((found.replicas, found.dry_run, found.yes), (Some(5), true, true));
         assert_eq!(found.server.access.user.as_deref(), Some("ops"));
         for (wrong, text) in [
             ("", "HOST:PORT is missing"),

@@ -34,15 +34,16 @@ impl Client {
     pub fn connect(server: &ServerAddress) -> Result<Client, String> {
         let mut client = Client::open(server)?;
         // A user may need none.
-        let password = password(&server.access)?;
-        let password = password.or(server.access.user.is_some().then(Vec::new));
+        let given = password(&server.access)?;
+        let hint = if given.is_none() { "; no password was given: see --help" } else { "" };
+        let password = given.or(server.access.user.is_some().then(Vec::new));
         if let Some(password) = password {
             let user = server.access.user.as_deref().unwrap_or("default");
             let place = &server.place;
             let reply = client.ask(&[b"AUTH", user.as_bytes(), &password]);
             let reply = reply.map_err(|error| format!("{place}: {error}"))?;
             if let Some(text) = reply.error() {
-                return Err(format!("{place}: {text}"));
+                return Err(format!("{place}: {text}{hint}"));
             }
         }
         Ok(client)

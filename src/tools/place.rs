@@ -30,10 +30,19 @@ pub fn find(dir: &Path) -> Result<PathBuf, JournalError> {
         Ok(Some(count)) => {
             format!("it has {count} partitions: name one of them, such as {name}/00")
         }
-        _ => format!("it has no {FOLDER}/ and no file of a journal"),
+        _ => match first_part(dir) {
+            Some(part) => format!("it has partitions: name one of them, such as {name}/{part}"),
+            None => format!("it has no {FOLDER}/ and no file of a journal"),
+        },
     };
     let source = std::io::Error::new(std::io::ErrorKind::NotFound, text);
     Err(JournalError::io(&name, "find a journal")(source))
+}
+
+/// The first folder of a partition, where no server has been started since they were restored.
+fn first_part(dir: &Path) -> Option<String> {
+    let mut parts = (0..64).map(folders::name_of);
+    parts.find(|part| dir.join(part).join(FOLDER).is_dir())
 }
 
 /// Whether a journal has files of this name: a segment, a base, the lock, the file that names the newest segment.

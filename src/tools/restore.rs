@@ -151,7 +151,7 @@ fn write(
 ) -> Result<Refounded, JournalError> {
     let name = into.display().to_string();
     if !into.is_dir() {
-        fs::create_dir(into).map_err(JournalError::io(&name, "create the folder"))?;
+        fs::create_dir_all(into).map_err(JournalError::io(&name, "create the folder"))?;
     }
     // Two restores into one folder would remove what each other has begun.
     let folder = fs::File::open(into).map_err(JournalError::io(&name, "open"))?;

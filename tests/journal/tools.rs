@@ -409,6 +409,10 @@ fn what_cannot_be_read_is_told_apart_from_damage() {
         3,
         &["cannot find a journal: it has no journal/ and no file of a journal"],
     );
+    let part = scratch.0.join("01");
+    fs::create_dir_all(part.join("journal")).unwrap();
+    has(&check(&scratch), 3, &["it has partitions: name one of them, such as", "/01"]);
+    fs::remove_dir_all(part).unwrap();
     let missing = &scratch.0.join("missing");
     for tool in ["check", "dump"] {
         has(&delayd(tool, missing, &[]), 3, &["missing: cannot read: No such file"]);

@@ -196,8 +196,14 @@ impl Turns {
         let for_us = self.stuck_us().filter(|us| *us >= LEADERLESS_LOG_US);
         match self.troubles.stuck.look(now_us, for_us.map(|us| now_us - us)) {
             Some(Say::There(us)) => tracing::warn!("{}", stuck(view, &self.since(us), us)),
+            Some(Say::Over(us)) if view.leads => {
+                tracing::info!("this node commits again, after {}", seconds(us));
+            }
             Some(Say::Over(us)) => {
-                tracing::info!("this node commits again, or no longer leads, after {}", seconds(us))
+                tracing::info!(
+                    "this node no longer leads: it had committed nothing for {}",
+                    seconds(us)
+                );
             }
             None => {}
         }
