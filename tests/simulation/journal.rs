@@ -16,6 +16,8 @@ use crate::simulation::trace::{Kept, Said};
 
 /// Room above which nothing is cut short: far more than one step needs.
 const AMPLE_BYTES: u64 = 20_000;
+/// More than a text takes in addition to itself.
+const BESIDE_A_TEXT_BYTES: u64 = 512;
 
 /// Follows the flow.
 pub struct Journal {
@@ -315,7 +317,8 @@ impl Check<'_> {
         let bytes = text?.len() as u64;
         let (max, used) = (self.step.settings.memory_bytes_max, self.memory_wanted());
         let near = max > 0 && used + bytes + 4_096 > max;
-        let crowded = near || self.would_crowd(bytes, true);
+        // A text takes more than itself: its place, its time, and its kind in the counts of kinds.
+        let crowded = near || self.would_crowd(bytes + BESIDE_A_TEXT_BYTES, true);
         assert!(kept || crowded, "a text was left out though there is room");
         text.filter(|_| kept)
     }
