@@ -98,6 +98,11 @@ impl Check<'_> {
             queue.learn(id);
             next = queue.next_ready(side.unwrap_or(front));
         }
+        if next != Some(id) && queue.sharing.is_unsure {
+            queue.shut_paced(now, id);
+            queue.learn(id);
+            next = queue.next_ready(side.unwrap_or(front));
+        }
         let (ready, sharing) = (&queue.ready, &queue.sharing);
         assert_eq!(Some(id), next, "the next from {side:?} in {ready:?}, shared as {sharing:?}");
         queue.policies.deliver(now_us, id, queue.leased.len());

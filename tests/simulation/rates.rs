@@ -111,6 +111,18 @@ impl ModelQueue {
         due.len()
     }
 
+    /// Groups that were taken for opened by now were not, but for that of this job.
+    pub fn shut_paced(&mut self, now: Millis, but: Kept) {
+        let group = self.jobs[but].group;
+        let paced =
+            self.sharing.paces.iter().filter(|(name, pace)| **name != group && !pace.closed);
+        let opened = paced.map(|(name, _)| *name).filter(|name| self.opens_at(name) <= now);
+        for name in opened.collect::<Vec<Kept>>() {
+            self.sharing.paces.get_mut(name).expect("it has one").closed = true;
+            self.retier(name);
+        }
+    }
+
     /// Whether a group could be open by now that is taken for closed.
     pub fn may_have_opened(&self, now: Millis) -> bool {
         let closed = self.sharing.paces.iter().filter(|(_, pace)| pace.closed);
