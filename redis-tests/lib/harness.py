@@ -347,8 +347,8 @@ class Cluster:
                     print(f"--- the end of n{node + 1}'s log:", *log.read().splitlines()[-30:], sep="\n", flush=True)
         self.home.cleanup()
 
-    def port(self, node):
-        return self.ports[node][0] + self.at
+    def port(self, node, partition=None):
+        return self.ports[node][0] + (self.at if partition is None else partition)
 
     def sentinels(self):
         return ",".join(f"127.0.0.1:{ports[2]}" for ports in self.ports)
@@ -359,8 +359,8 @@ class Cluster:
     def moved(self):
         """How often the nodes have sent a client on."""
         count = 0
-        for first in (self.ports[node][0] + partition for node in range(3) for partition in range(self.partitions)):
-            with Raw("127.0.0.1", first, timeout=5) as raw:
+        for port in (self.port(node, partition) for node in range(3) for partition in range(self.partitions)):
+            with Raw("127.0.0.1", port, timeout=5) as raw:
                 line = info(raw, "errorstats").get("errorstat_MOVED", "count=0")
                 count += int(line.split("=")[1])
         return count
@@ -385,9 +385,8 @@ class Cluster:
 
     def role(self, node, partition=None):
         """What a node says that it is, and whether it has heard of its leader; None of one that does not answer."""
-        port = self.ports[node][0] + (self.at if partition is None else partition)
         try:
-            with Raw("127.0.0.1", port, timeout=1) as raw:
+            with Raw("127.0.0.1", self.port(node, partition), timeout=1) as raw:
                 found = info(raw, "replication")
         except OSError:
             return None

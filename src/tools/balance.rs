@@ -146,11 +146,11 @@ fn balance(asked: &Balance) -> Result<Exit, String> {
         return Err("no node is left".to_owned());
     }
     let now: Placement = groups.iter().map(LedPartition::voters).collect();
-    let (replicas, few) = (asked.replicas.unwrap_or(REPLICAS), nodes.len());
+    let replicas = asked.replicas.unwrap_or(REPLICAS);
     let then = plan::target(&now, &nodes, replicas);
     check_replicas(&now, &then, replicas)?;
-    if few < replicas {
-        let text = format!("there are {few} nodes for {replicas} replicas");
+    if nodes.len() < replicas {
+        let text = format!("there are {} nodes for {replicas} replicas", nodes.len());
         if asked.replicas.is_some() {
             return Err(format!("{text}: add a node by --with, or ask for fewer"));
         }

@@ -603,12 +603,13 @@ impl Workload {
             Op::Schedule => self.scheduling(now_ms),
             Op::Groups => self.groups(),
             _ => {
-                let add = self.add(now_ms);
+                let mut add = self.add(now_ms);
                 // To follow a job that is at work.
-                let follows = add.taken == Taken::Latest && !held.is_empty() && self.one_in(2);
-                let (queue, id) =
-                    if follows { self.some_id(held) } else { (add.queue, add.id.unwrap_or(b"")) };
-                Request::Add(Add { queue, id: add.id.and(Some(id)), ..add })
+                if add.taken == Taken::Latest && !held.is_empty() && self.one_in(2) {
+                    let (queue, id) = self.some_id(held);
+                    (add.queue, add.id) = (queue, Some(id));
+                }
+                Request::Add(add)
             }
         }
     }

@@ -314,9 +314,9 @@ impl Store {
         add(&mut queue_ref.counts[state as usize]);
         add(&mut queue_ref.jobs);
         add(&mut database.counts[state as usize]);
-        let is_new = existed != queue_ref.exists();
+        let comes_or_goes = existed != queue_ref.exists();
         let (shared, scheduled) = (queue_ref.groups.is_some(), queue_ref.schedules.is_some());
-        if is_new {
+        if comes_or_goes {
             add(&mut database.existing);
             self.recount_spare(queue);
         }

@@ -211,11 +211,6 @@ fn one_job_bytes(name: &[u8]) -> u64 {
 }
 
 impl Queue {
-    /// The number of a group.
-    pub fn find_group(&self, hasher: &Hasher, name: &[u8]) -> Option<u32> {
-        self.groups.as_ref()?.find(hasher, name)
-    }
-
     /// Jobs in a stint of a group.
     pub fn stint(&self, group: u32) -> u32 {
         if group == NO_GROUP {
@@ -262,8 +257,9 @@ impl Store {
         groups.map_or(0, |groups| groups.counts(group)[..JobState::Dead as usize].iter().sum())
     }
 
+    /// The number of a group.
     pub fn find_group(&self, queue: QueueNo, name: &[u8]) -> Option<u32> {
-        self.queue(queue).find_group(&self.hasher, name)
+        self.queue(queue).groups.as_ref()?.find(&self.hasher, name)
     }
 
     /// A job is to be in this group: its number.

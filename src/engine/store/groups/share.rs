@@ -91,7 +91,8 @@ impl Queue {
         } else {
             let was_held = groups.is_held(group);
             groups.groups.get_mut(group).standing = is;
-            groups.note_held(group, was_held);
+            let held = groups.is_held(group);
+            groups.note_held(was_held, held);
         }
         self.ready.set_standing(chunks, group, is);
     }
@@ -133,18 +134,16 @@ impl Groups {
         if state == JobState::Leased {
             self.leased = self.leased.checked_add_signed(by).expect("counts are never negative");
         }
-        self.held = self.held + u64::from(held) - u64::from(was_held);
+        self.note_held(was_held, held);
     }
 
     /// Whether a closed group has ready jobs.
     pub fn is_held(&self, number: u32) -> bool {
-        let Standing { tier, begun_only, .. } = self.groups.get(number).standing;
-        let closed = tier == CLOSED || begun_only && self.begun(number)[1] == 0;
-        closed && self.counts(number)[JobState::Ready as usize] > 0
+        let (ready, [_, begun]) = (JobState::Ready as usize, self.begun(number));
+        self.groups.get(number).standing.is_closed(begun) && self.counts(number)[ready] > 0
     }
 
-    fn note_held(&mut self, number: u32, before: bool) {
-        let now = self.is_held(number);
+    fn note_held(&mut self, before: bool, now: bool) {
         self.held = self.held + u64::from(now) - u64::from(before);
     }
 }
@@ -170,9 +169,8 @@ impl GroupRecord {
     /// Whether it is closed and has ready jobs; no purge is to be passed.
     #[inline]
     fn is_held(&self) -> bool {
-        let Standing { tier, begun_only, .. } = self.standing;
-        let closed = tier == CLOSED || begun_only && self.begun[1] == 0;
-        closed && self.counts[JobState::Ready as usize] > 0
+        let [_, begun] = self.begun;
+        self.standing.is_closed(begun.into()) && self.counts[JobState::Ready as usize] > 0
     }
 }
 

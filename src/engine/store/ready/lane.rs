@@ -36,6 +36,12 @@ impl Standing {
     pub fn in_tier(tier: u32) -> Standing {
         Standing { tier, ..Standing::default() }
     }
+
+    /// Whether no job may be taken, where so many of the ready ones are begun.
+    #[inline]
+    pub fn is_closed(self, begun: u64) -> bool {
+        self.tier == CLOSED || self.begun_only && begun == 0
+    }
 }
 
 #[derive(Default, Debug)]

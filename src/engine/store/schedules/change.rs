@@ -118,16 +118,21 @@ impl Store {
                     schedule.set_next(after, next);
                     schedule.made_from = NEVER;
                 });
-                self.release_schedules(queue);
             }
             Fact::ScheduleMoved { after, next, .. } => {
                 self.change_schedule(queue, number, |schedule| {
                     schedule.set_next(after, next);
                     (schedule.made_from, schedule.stuck) = (NEVER, false);
                 });
-                self.release_schedules(queue);
             }
             _ => unreachable!("a fact about a schedule"),
+        }
+        if let Fact::Scheduled { .. }
+        | Fact::Unscheduled { .. }
+        | Fact::SchedulePaused { .. }
+        | Fact::ScheduleMoved { .. } = fact
+        {
+            self.release_schedules(queue);
         }
         None
     }
@@ -169,14 +174,12 @@ impl Store {
             (schedule.changed, schedule.stuck, schedule.made_from) = (now, false, NEVER);
             schedules.put(schedule);
         });
-        self.release_schedules(queue);
     }
 
     fn remove_schedule(&mut self, queue: QueueNo, number: ScheduleNo) {
         self.change_schedules(queue, Some(number), |schedules| {
             schedules.take(number).expect("the schedule's number is bound");
         });
-        self.release_schedules(queue);
     }
 
     fn make_occurrence(
