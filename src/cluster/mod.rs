@@ -1,15 +1,15 @@
-//! Several nodes that hold the same jobs: what they are, agree on and say to each other.
+//! Several nodes that hold the same jobs: membership, consensus and protocol.
 //!
 //! Pure, like the engine: input and time go in, actions come out. No clock, socket, file or thread; `server` has those.
 //! So the same code runs in the server and, thousands of times as fast, in `tests/cluster/`.
 //!
 //! ```text
-//!  options ──> names ──> formation    who founds the cluster, who joins it, who waits
+//!  options ──> names ──> formation    which node founds the cluster, joins it, or waits
 //!  bytes of a peer ──> frame ──> hello    is this the peer that it should be?
-//!  what Raft has committed ──> member    what becomes of the engine; who decides
+//!  what Raft has committed ──> member    what becomes of the engine; which node decides
 //!  confirmations of Raft   ──> lease     until when a leader may answer reads by itself
-//!  what others say of their clocks ──> clocks    what time it is to most, and how far this node is from it
-//!  health    how well a node is, its disk above all: who is not to lead
+//!  what others say of their clocks ──> clocks    the majority's time, and this node's distance from it
+//!  health    how well a node is, its disk above all: which should not lead
 //!  verify    whether all nodes hold the same data
 //!  directory    names and addresses of the members, kept in the log
 //!

@@ -1,6 +1,7 @@
 //! The core: jobs, queues, leases, retries, dead letters, waiters. A plain data structure without
 //! clock, socket, file, thread or randomness: its behaviour depends only on its inputs, byte for
-//! byte.
+//! byte. A *fact* is one recorded change, a *turn* one round of the server's loop, a *waiter* a
+//! client that is blocked on queues.
 //!
 //! ```text
 //! handle   hand_off -> decide ----> hand_off         waiters that the journal held back come first
@@ -10,10 +11,10 @@
 //!                     Step::commit: a Fact recorded, then applied: Store::apply_at, as recovery does
 //! ```
 //!
-//! The rooms, lowest first: `model` (values), `store` (what a replay of the facts gives back), `journal_room` (what the
-//! journal allows in a turn), `observe` (what is counted for others), `step` (what every decision works in), `handoff`
-//! (who gets a ready job), `advance` (time passing), `follow` (what a follower does besides applying), `decide` (what
-//! clients ask for). None names one above it.
+//! The rooms, which are folders of modules, in an order in which each uses only those before it: `model` (values),
+//! `store` (what a replay of the facts gives back), `journal_room` (what the journal allows in a turn), `observe`
+//! (counts and events for observers), `step` (the context of every decision), `handoff` (which waiter gets a ready
+//! job), `advance` (time passing), `follow` (what a follower does besides applying), `decide` (what clients ask for).
 
 mod advance;
 pub mod decide;

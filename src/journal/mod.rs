@@ -35,8 +35,8 @@
 //! 48  u32      CRC-32C of bytes 0 to 47
 //! ```
 //!
-//! The file `newest` is such a block alone: generation and first lsn of the newest segment, for the size the number
-//! in the segment's name, and for the salt the key of the hashes of ids, 0 if none is kept.
+//! The file `newest` is one such block, with the generation and the first lsn of the newest segment. Its size field has
+//! the number in the segment's name; its salt field has the key for hashing ids, or 0 if none is kept.
 //!
 //! Records follow from 4096 on, each at a multiple of 8:
 //!
@@ -47,13 +47,13 @@
 //!  6  u16  shard, 0
 //!  8  u64  lsn, that of the record before plus 1
 //! 16  u64  durable: the newest lsn known durable when this was written
-//! 24  u64  index: of a batch its own; of a cut the last batch that stays; else the last batch
+//! 24  u64  index: in a batch its own; in a cut the last batch that stays; otherwise the last batch so far
 //! 32  u64  epoch of that batch, from 1, never below that of the batch before
-//! 40  u64  node that led; 0 alone. For people: nothing is matched by it
-//! 48  u64  first: the sequence of its first fact, that of the batch before plus the count of that; of what
-//!          has no facts that of the next fact
+//! 40  u64  node that led; 0 on a standalone server. For people only: nothing compares it
+//! 48  u64  first: the sequence number of its first fact: `first` + `count` of the previous batch; in a record
+//!          without facts, that of the next fact
 //! 56  u64  now, the time of the turn in microseconds since 1970
-//! 64  u64  committed: the newest index known committed when this was written; of a node alone the last
+//! 64  u64  committed: the newest index known committed when this was written; on a standalone server the last
 //! 72  u32  count of facts
 //! 76  u32  length of the body in bytes
 //! 80  u32  CRC-32C of the body
@@ -63,10 +63,10 @@
 //! kind  0 facts    a batch
 //!       1 images   of a base
 //!       2 blank    a batch without facts, with which a leader begins its epoch
-//!       3 members  a batch without facts; its body tells who the members are from here on
-//!       4 state    what is to be known of the log so far: the module `record::raft_state` has its body
+//!       3 members  a batch without facts; its body lists the members from here on
+//!       4 state    the state of the log so far: `record::raft_state` describes the body
 //!       5 cut      the batches after `index` are void
-//!       6 vote     body: epoch u64, node u64; 0 for nobody
+//!       6 vote     body: epoch u64, node u64; node 0: no vote
 //! ```
 //!
 //! Remains of an earlier use of the file fail the first checksum, because generation and salt have changed; so does a
@@ -80,7 +80,7 @@
 //! # Version 1
 //!
 //! Version 1 stays readable forever. Its record headers have 64 bytes: the first 8 as above, then index, epoch, first,
-//! durable (an index), now, and the last 16; kinds are 0 and 1, the lsn is the index, everything is committed. A base
+//! durable (an index), now, and the last 16 bytes as above; kinds are 0 and 1, the lsn is the index, everything is committed. A base
 //! is called `base-<20 digits>.base`. Such a log is opened as it is; the first new record goes to a new segment of
 //! version 2, whose state gives the position of the log.
 //!
@@ -97,9 +97,9 @@
 //! # Which records count
 //!
 //! A segment of generation g with first lsn f makes void every record with lsn >= f in segments of lower generation.
-//! So, from the newest segment down to the oldest, each must begin before the next newer one that counts, otherwise it
-//! is void as a whole; and its records count up to where that one begins. Those before a segment whose state names X or
-//! a later batch hold nothing after X: they are not needed. All files that are void, not needed or without an intact
+//! Go from the newest segment to the oldest. A segment that does not begin before the next newer one that counts is
+//! void; otherwise its records count up to where that one begins. Segments before one whose state names X or a later
+//! batch are not needed: they hold nothing after X. All files that are void, not needed or without an intact
 //! header are spares.
 //!
 //! Five rules of writing keep this true whatever a crash leaves:
@@ -108,18 +108,18 @@
 //!    changes the size of a segment.
 //! 2. Before the header of a segment is written, all records before its first lsn are synced. So a
 //!    header proves that they were durable, even if the header itself was never synced.
-//! 3. Before a segment is given up, the headers and the states of those that stay are synced: records it made
-//!    void stay void, and what it knew is known.
-//! 4. The newest segment is named in a file of its own once its header is synced. So one that is named
-//!    there, or a later one, is there after every crash.
+//! 3. Before a segment is given up, the headers and the states of those that stay are synced: the records it
+//!    made void stay void, and its state is not lost.
+//! 4. The newest segment is named in a file of its own once its header is synced. So after every
+//!    crash the segment it names, or a later one, exists.
 //! 5. No byte of a synced record is written again while the segment is in use, and none after the end of the log if
 //!    remains of a record are there: the log goes on in a new segment. The same holds after a header whose state was
 //!    lost in a crash.
 //!
 //! # The end of the log
 //!
-//! Reading goes on while records follow each other by lsn, and batches by index, epoch and sequence. Where at
-//! lsn i none follows (a checksum fails, a field does not fit, the file ends), it is
+//! Reading goes on while records follow each other by lsn, and batches by index, epoch and sequence. If no
+//! valid record follows at lsn i (a checksum fails, a field does not fit, the file ends), this is
 //!
 //! * *damage*, and refused with file and offset, if a later segment begins beyond i (rule 2), or if an intact header of
 //!   a record after i is anywhere after it in the segment and says that i was durable. Headers of records before i do

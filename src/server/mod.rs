@@ -1,8 +1,8 @@
-//! The server: the only place with sockets, threads and clocks.
+//! The server: sockets, threads and clocks for the engine and the cluster, which have none.
 //!
-//! One thread does everything, in turns (`turn::Turns::turn`): it waits, reads what clients have
+//! One thread, the turn, serves all clients (`turn::Turns::turn`): it waits, reads what clients have
 //! sent, reads the clock once, runs commands, lets time pass, and writes each client's replies once.
-//! No client has a task of its own; a client is a slot that its socket's waker puts on a list.
+//! No client has a task of its own: when its socket is ready, the waker puts the client's slot on the turn's list.
 
 mod admin;
 mod clock;

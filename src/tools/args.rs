@@ -202,7 +202,8 @@ standalone server. Nothing is lost. DIR stays as it is; never start a node with
 it again.
 
 DIR is the data directory (option dir) or the journal's folder in it. If several
-nodes are left, take the one with the longest log: delayd check shows it.
+nodes are left, take the one whose log ends in the highest epoch; of equal ones,
+the one with the highest batch. delayd check shows both.
 
   --cluster-node NAME   like the option: the node's name
   --cluster-nodes LIST  like the option: name=host:port, including this node

@@ -6,7 +6,7 @@
 //! cost the same however many there are.
 //!
 //! Nothing here reads a clock: the caller supplies the time, in milliseconds, and advancing it is
-//! an operation with a budget of steps. The purpose of the timers is not known here either.
+//! an operation with a budget of steps. Nor does anything here know what the timers are for.
 //!
 //! ```
 //! use delayd::time::Millis;

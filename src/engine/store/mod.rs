@@ -3,8 +3,8 @@
 //! Only this room changes its fields, and only two functions change durable state: [`Store::apply`] with a fact, and
 //! [`Store::sweep_due`], which lets jobs fall due and returns the fact for it. (`offline.rs`, which sets back the clock
 //! and voids tokens, is for operators while no engine runs.) Derived state, including the queues' wake-ups, memory
-//! counts and the images of a base file, is kept here too, because it changes with it; so are the decisions' notes
-//! about a queue, its [`Aside`].
+//! counts and the images of a base file, is kept here too, because it changes with it; so is [`Aside`], the notes
+//! that decisions keep about a queue and that no fact restores.
 
 pub(super) mod ages;
 pub(super) mod apply;

@@ -129,7 +129,7 @@ pub fn log_missed(missed: &MissedNotes) {
     for Missed { queue, schedule, count, why, newest } in &missed.noted {
         let (queue, schedule) = (queue.escape_ascii(), schedule.escape_ascii());
         tracing::warn!(
-            "schedule {schedule} of queue {queue}: {count} missed ({}), the newest of @{}",
+            "schedule {schedule} of queue {queue}: {count} missed ({}), the newest was due @{}",
             why.word(),
             newest.0
         );
