@@ -29,6 +29,17 @@ pub(super) struct Decimal {
 const LINE_BYTES: usize = 1 + I64_BYTES_MAX + 2;
 const DIGITS_END: usize = LINE_BYTES - 2;
 
+/// 00 to 99: two digits for one division.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut at = 0;
+    while at < 100 {
+        pairs[at] = [b'0' + (at / 10) as u8, b'0' + (at % 10) as u8];
+        at += 1;
+    }
+    pairs
+};
+
 impl Decimal {
     #[inline]
     pub(super) fn new(value: i64) -> Self {
@@ -48,14 +59,17 @@ impl Decimal {
         bytes[DIGITS_END + 1] = b'\n';
         // 20 digits hold any u64, 18,446,744,073,709,551,615 at most, and leave `bytes[0]` free.
         let mut start = DIGITS_END;
-        loop {
-            start -= 1;
-            bytes[start] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                return Self { bytes, start };
-            }
+        while rest >= 10 {
+            start -= 2;
+            bytes[start..start + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+            rest /= 100;
         }
+        // Nothing is left of an even number of digits, which are all written, except of 0.
+        if rest > 0 || start == DIGITS_END {
+            start -= 1;
+            bytes[start] = b'0' + rest as u8;
+        }
+        Self { bytes, start }
     }
 
     /// The digits alone.

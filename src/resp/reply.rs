@@ -191,7 +191,11 @@ impl<'a> Encoder<'a> {
 
     #[inline]
     fn count(&mut self, kind: u8, count: usize) {
-        self.out.extend_from_slice(Decimal::magnitude(count as u64).line(kind));
+        match count {
+            // Most replies have few parts, and many of these are short.
+            0..=9 => self.out.extend_from_slice(&[kind, b'0' + count as u8, b'\r', b'\n']),
+            _ => self.out.extend_from_slice(Decimal::magnitude(count as u64).line(kind)),
+        }
     }
 
     fn line(&mut self, kind: u8, text: &str) {

@@ -465,7 +465,7 @@ impl Store {
         } else {
             self.timers.set_due(index, image.due);
         }
-        self.count_bytes(queue, Footprint::of(self.jobs.get(index), self.jobs.history(index)));
+        self.count_bytes(queue, Footprint::at(&self.jobs, index));
         self.count_totals(queue, |totals| totals.delivered -= 1);
         self.put_back(queue, index);
         self.arm_expiry(queue, index, at);
@@ -484,7 +484,7 @@ impl Store {
         // Nodes that keep the newest alone could not read the others in a base.
         let keeps = self.leading.term == 0 || self.leading.level >= LEVEL_LAST_ERRORS;
         self.detach(queue, index);
-        let before = Footprint::of(self.jobs.get(index), self.jobs.history(index));
+        let before = Footprint::at(&self.jobs, index);
         self.jobs.get_mut(index).priority = priority;
         let (history, _) = self.jobs.history_mut(index);
         let attempt = history.attempt;
@@ -498,7 +498,7 @@ impl Store {
             let before = history.errors.as_ref().filter(|_| keeps);
             history.errors = Some(LastErrors::with(before, LastError { text, given }));
         }
-        let after = Footprint::of(self.jobs.get(index), self.jobs.history(index));
+        let after = Footprint::at(&self.jobs, index);
         self.uncount_bytes(queue, before);
         self.count_bytes(queue, after);
         self.count_totals(queue, |totals| totals.nacked += 1);

@@ -3,7 +3,9 @@
 use crate::engine::model::last_errors::LastErrors;
 use crate::engine::model::request::JobState;
 use crate::engine::store::jobs::bodies::stored_bytes;
-use crate::engine::store::jobs::{HISTORY_BYTES, History, JOB_BYTES, Job, JobStage, Successor};
+use crate::engine::store::jobs::{
+    HISTORY_BYTES, History, JOB_BYTES, Job, JobIndex, JobStage, Jobs, Successor,
+};
 use crate::engine::store::snapshot::record;
 
 /// The size of a job: bytes counted as memory, and bytes of its image in a base file.
@@ -16,6 +18,11 @@ pub struct Footprint {
 impl Footprint {
     pub fn of(job: &Job, history: Option<&History>) -> Footprint {
         Footprint { bytes: job_bytes(job, history), image_bytes: record::job_bytes(job, history) }
+    }
+
+    pub fn at(jobs: &Jobs, index: JobIndex) -> Footprint {
+        let job = jobs.get(index);
+        Footprint::of(job, jobs.history_of(job))
     }
 
     pub fn add(&mut self, other: Footprint) {

@@ -330,11 +330,11 @@ impl Store {
     }
 
     pub fn due(&self, index: JobIndex) -> Millis {
-        if let Some(history) = self.jobs.history(index) {
+        let job = self.jobs.get(index);
+        if let Some(history) = self.jobs.history_of(job) {
             return history.due;
         }
         let timer = self.timers.due(index);
-        let job = self.jobs.get(index);
         if job.stage == JobStage::Ready && self.timers.is_armed(index) {
             // The timer of a ready job is its expiry, which is its due time plus its TTL.
             return Millis(timer.0 - self.policies.get(job.policy()).ttl_ms);
@@ -345,8 +345,10 @@ impl Store {
     /// When a ready or delayed job expires, if it can.
     pub fn expiry(&self, index: JobIndex) -> Option<Millis> {
         let ttl_ms = self.policy(index).ttl_ms;
-        let delivered = self.jobs.history(index).is_some_and(|history| history.deliveries > 0);
-        (ttl_ms > 0 && !delivered).then(|| self.due(index).plus(ttl_ms))
+        if ttl_ms == 0 || self.jobs.history(index).is_some_and(|history| history.deliveries > 0) {
+            return None;
+        }
+        Some(self.due(index).plus(ttl_ms))
     }
 
     /// The earliest due time among a queue's ready jobs; of those with a group the second. Jobs become ready in the order

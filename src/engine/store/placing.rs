@@ -296,7 +296,7 @@ impl Store {
 
     /// A job has come to a stage or leaves it.
     pub(super) fn count(&mut self, queue: QueueNo, stage: JobStage, index: JobIndex, by: i64) {
-        let footprint = Footprint::of(self.jobs.get(index), self.jobs.history(index));
+        let footprint = Footprint::at(&self.jobs, index);
         let (db, place) = place_of(queue);
         let database = &mut self.databases[db];
         let queue_ref = database.queues.get_mut(place).expect("the queue's number is bound");

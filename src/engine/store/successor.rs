@@ -70,8 +70,7 @@ impl Store {
         index: JobIndex,
         new: Option<Box<Successor>>,
     ) -> Option<Box<Successor>> {
-        let footprint =
-            |store: &Store| Footprint::of(store.jobs.get(index), store.jobs.history(index));
+        let footprint = |store: &Store| Footprint::at(&store.jobs, index);
         let before = footprint(self);
         let old = std::mem::replace(&mut self.jobs.history_mut(index).0.successor, new);
         let (after, stage) = (footprint(self), self.jobs.get(index).stage);

@@ -555,8 +555,13 @@ impl Jobs {
 
     /// The job's history, if it has one.
     pub fn history(&self, index: JobIndex) -> Option<&History> {
-        let link = self.jobs.get(index).link;
-        (link & HISTORY != 0).then(|| self.histories.get(link & !HISTORY))
+        self.history_of(self.get(index))
+    }
+
+    /// The same of a job that is at hand.
+    #[inline]
+    pub fn history_of(&self, job: &Job) -> Option<&History> {
+        (job.link & HISTORY != 0).then(|| self.histories.get(job.link & !HISTORY))
     }
 
     /// Whether a job of a group is *begun*: it was handed out with a lease since it was added or redriven. Whether it has
@@ -578,7 +583,8 @@ impl Jobs {
     }
 
     pub fn policy(&self, index: JobIndex) -> PolicyNo {
-        self.history(index).map_or_else(|| self.get(index).policy(), |history| history.policy)
+        let job = self.get(index);
+        self.history_of(job).map_or_else(|| job.policy(), |history| history.policy)
     }
 
     pub fn restore_history(&mut self, index: JobIndex, history: History) {

@@ -325,7 +325,7 @@ impl Loader {
         }
         store.timers.set_due(index, timer);
         let standing = &mut self.standings[at];
-        let footprint = Footprint::of(store.jobs.get(index), store.jobs.history(index));
+        let footprint = Footprint::at(&store.jobs, index);
         standing.footprint.add(footprint);
         standing.footprints.of(stage).add(footprint);
         match stage {
