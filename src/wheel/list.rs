@@ -224,23 +224,6 @@ impl Chunks {
         }
         chunk.mask = (1 << chunk.live) - 1;
     }
-
-    /// Moves the keys of `at` to its highest positions.
-    fn pack_high(&mut self, at: u32, placed: &mut impl FnMut(Key, Place)) {
-        let chunk = self.pool.get_mut(at);
-        let mut to = CHUNK_KEYS;
-        let mut mask = chunk.mask;
-        while mask != 0 {
-            let from = 31 - mask.leading_zeros() as usize;
-            mask &= !(1 << from);
-            to -= 1;
-            if to != from {
-                chunk.keys[to] = chunk.keys[from];
-                placed(chunk.keys[to], Place::new(at, to as u32));
-            }
-        }
-        chunk.mask = ((1 << CHUNK_KEYS) - 1) & !((1 << to) - 1);
-    }
 }
 
 /// A list of keys in the order they were pushed: 8 bytes, and chunks of [`Chunks`].
@@ -248,7 +231,7 @@ impl Chunks {
 /// ```text
 /// head                                        tail
 ///  [..cdefg....] <-> [hij..mn..pqr] <-> [stu.........]      . = free or a hole
-///    ^ push_front      ^ remove(place)      ^ push_back
+///    ^ pop_front       ^ remove(place)      ^ push_back
 /// ```
 ///
 /// Every operation is O(1): at most [`CHUNK_KEYS`] keys change their place, whatever the list's
@@ -256,8 +239,8 @@ impl Chunks {
 /// moved along; its user keeps the newest place per key.
 ///
 /// Memory stays in proportion under any pattern of removals. When a removal leaves a chunk with 10
-/// keys and a neighbour has at most 10, the two become one; and no chunk is added after or before
-/// one with fewer than 15, which is packed instead. So of two neighbours one has more than 10 keys
+/// keys and a neighbour has at most 10, the two become one; and no chunk is added after one with
+/// fewer than 15, which is packed instead. So of two neighbours one has more than 10 keys
 /// (the head alone, which pops eat from, may be an exception), and a key costs at most 128 / 6 = 21
 /// bytes where it costs 4.7 in a full chunk. A merge moves at most 20 keys and ends a chunk, and a
 /// chunk begins with a neighbour of 15 keys or more: merges move less than two keys per push.
@@ -325,29 +308,6 @@ impl List {
         chunk.mask |= 1 << position;
         chunk.live += 1;
         placed(key, Place::new(at, position));
-    }
-
-    /// Puts `key` first; otherwise as [`List::push_back`].
-    pub fn push_front(
-        &mut self,
-        chunks: &mut Chunks,
-        tag: u32,
-        key: Key,
-        mut placed: impl FnMut(Key, Place),
-    ) {
-        let mut at = self.head;
-        let mut after = 0;
-        if at != NONE {
-            after = chunks.pool.get(at).mask.trailing_zeros();
-        }
-        if after == 0 {
-            (at, after) = self.room_before(chunks, tag, &mut placed);
-        }
-        let chunk = chunks.pool.get_mut(at);
-        chunk.keys[after as usize - 1] = key;
-        chunk.mask |= 1 << (after - 1);
-        chunk.live += 1;
-        placed(key, Place::new(at, after - 1));
     }
 
     /// Removes `key`, which sits at `place`; the order of the others stays.
@@ -557,27 +517,6 @@ impl List {
         }
         self.tail = at;
         (at, 0)
-    }
-
-    /// Room before the first key: the chunk and the position after the free ones.
-    fn room_before(
-        &mut self,
-        chunks: &mut Chunks,
-        tag: u32,
-        placed: &mut impl FnMut(Key, Place),
-    ) -> (u32, u32) {
-        let first = self.head;
-        if first != NONE && chunks.pool.get(first).live <= PACKED_MAX {
-            chunks.pack_high(first, placed);
-            return (first, chunks.pool.get(first).mask.trailing_zeros());
-        }
-        let at = chunks.add(tag, NONE, first);
-        match first {
-            NONE => self.tail = at,
-            _ => chunks.pool.get_mut(first).prev = at,
-        }
-        self.head = at;
-        (at, CHUNK_KEYS as u32)
     }
 }
 

@@ -13,17 +13,12 @@ struct Lists {
 }
 
 impl Lists {
-    fn push(&mut self, list: usize, key: Key, back: bool) {
+    fn push(&mut self, list: usize, key: Key) {
         let (real, model) = &mut self.lists[list];
         let places = &mut self.places;
         let placed = |key: Key, place| places[key as usize] = Some(place);
-        if back {
-            real.push_back(&mut self.chunks, list as u32, key, placed);
-            model.push_back(key);
-        } else {
-            real.push_front(&mut self.chunks, list as u32, key, placed);
-            model.push_front(key);
-        }
+        real.push_back(&mut self.chunks, list as u32, key, placed);
+        model.push_back(key);
         let place = self.places[key as usize].expect("a pushed key has a place");
         assert_eq!(self.chunks.tag(place), list as u32);
         assert_eq!(Place::from_number(place.number()), Some(place));
@@ -73,7 +68,7 @@ fn random_runs_agree_with_a_deque() {
             lists: vec![(List::new(), VecDeque::new()); count],
             places: vec![None; 3000],
         };
-        let weights: [u32; 4] = std::array::from_fn(|_| rng.random_range(0..5));
+        let weights: [u32; 3] = std::array::from_fn(|_| rng.random_range(0..5));
         for turn in 0..3000 {
             // Growing for a while, then shrinking, by which the chunks get sparse.
             let list = rng.random_range(0..count);
@@ -86,10 +81,8 @@ fn random_runs_agree_with_a_deque() {
                 here
             };
             if is(weights[0] + if grow { 4 } else { 0 }) {
-                lists.push(list, turn, true);
-            } else if is(weights[1]) {
-                lists.push(list, turn, false);
-            } else if is(weights[2]) || len == 0 {
+                lists.push(list, turn);
+            } else if is(weights[1]) || len == 0 {
                 lists.pop(list);
             } else {
                 lists.remove(list, rng.random_range(0..len));
@@ -116,7 +109,7 @@ fn filled(chunks: usize) -> Lists {
         lists: vec![(List::new(), VecDeque::new())],
         places: vec![None; 2 * count as usize],
     };
-    (0..count).for_each(|key| lists.push(0, key, true));
+    (0..count).for_each(|key| lists.push(0, key));
     lists
 }
 
@@ -140,17 +133,15 @@ fn a_sparse_chunk_is_merged_with_either_neighbour() {
 
 #[test]
 fn a_chunk_with_holes_is_packed_before_another_is_added() {
-    for back in [true, false] {
-        let mut lists = filled(1);
-        (0..13).for_each(|_| lists.remove(0, 7));
-        (27..40).for_each(|key| {
-            lists.push(0, key, back);
-            assert_eq!(lists.chunks.used(), 1);
-        });
-        lists.push(0, 40, back);
-        assert_eq!(lists.chunks.used(), 2);
-        lists.check();
-    }
+    let mut lists = filled(1);
+    (0..13).for_each(|_| lists.remove(0, 7));
+    (27..40).for_each(|key| {
+        lists.push(0, key);
+        assert_eq!(lists.chunks.used(), 1);
+    });
+    lists.push(0, 40);
+    assert_eq!(lists.chunks.used(), 2);
+    lists.check();
 }
 
 #[test]
