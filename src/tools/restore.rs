@@ -10,7 +10,7 @@ use crate::engine::model::request::JobState;
 use crate::journal::offline::dump::written;
 use crate::journal::offline::new_cluster::{Founder, Refounded};
 use crate::journal::offline::restore::{HeldFolder, OfNode, begin, read_backup, read_node};
-use crate::journal::recovery::Progress as Loaded;
+use crate::journal::recovery::{Progress as Loaded, Replay};
 use crate::journal::{Disk, JournalError, Storage, base};
 use crate::time::Micros;
 use crate::tools::terminal::Progress;
@@ -60,7 +60,8 @@ fn restore(asked: &Restore) -> Result<(), JournalError> {
         ));
     }
     let mut held = read(&disk, &name)?;
-    let (index, now, jobs) = (held.index(), held.now(), held.jobs());
+    let Replay { index, now, .. } = held.at;
+    let jobs = held.engine.job_counts();
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     held.void_tokens(Micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)));
     let (begun, founder) = match &asked.own {
@@ -130,7 +131,8 @@ fn way_back(asked: &Dissolve) -> Result<(), JournalError> {
                 .to_owned(),
         );
     }
-    let (index, now, jobs) = (held.index(), held.now(), held.jobs());
+    let Replay { index, now, .. } = held.at;
+    let jobs = held.engine.job_counts();
     let (queues, schedules) = held.queues_and_schedules();
     write(&asked.into, held, None)?;
     say(&format!("{}\n", asked.into.join(place::FOLDER).display()));

@@ -51,14 +51,15 @@ fn spread(asked: &Spread) -> Result<Exit, JournalError> {
                 .to_owned(),
         );
     }
-    if let Some((db, queues)) = (1..).zip(&held.names_by_database()[1..]).find(|(_, n)| **n > 0) {
+    if let Some((db, queues)) = (1..).zip(&held.engine.name_counts()[1..]).find(|(_, n)| **n > 0) {
         return wrong(format!(
             "there are {queues} queues in database {db}, and with several partitions only database 0 is served: move \
              or remove them first"
         ));
     }
     let whole = content(&held);
-    say(&format!("{}, {} queues, into {count} partitions\n", jobs_text(held.jobs()), whole.0));
+    let jobs = jobs_text(held.engine.job_counts());
+    say(&format!("{jobs}, {} queues, into {count} partitions\n", whole.0));
     if !yes && !confirmed("divide the journal?") {
         say("nothing was changed\n");
         return Ok(Exit::Failed);
@@ -121,5 +122,5 @@ fn read_back(dir: &Path, count: u16) -> Result<Counted, JournalError> {
 }
 
 fn content(held: &HeldFolder) -> Counted {
-    (held.queues(), held.queues_digest())
+    (held.engine.queue_counts().iter().sum(), held.engine.queues_digest())
 }

@@ -133,7 +133,7 @@ fn no_token_from_before_is_taken_and_all_later_ones_are_greater() {
     let (storage, tokens) = backup();
     assert_eq!(tokens.len(), 6);
     let mut restored = held(&storage);
-    let before = restored.jobs();
+    let before = restored.engine.job_counts();
     assert_eq!(
         before,
         [1, 3, 3, 1],
@@ -178,7 +178,7 @@ fn a_journal_is_restored_or_can_be_whatever_crash_comes() {
     let digest = {
         let mut restored = held(&storage);
         restored.void_tokens(WALL);
-        restored.digest()
+        restored.engine.digest()
     };
     for node in [0, 70] {
         let founder = || (node > 0).then(|| founder(node));
@@ -189,7 +189,7 @@ fn a_journal_is_restored_or_can_be_whatever_crash_comes() {
             into.fail_after(operation / 4, Fault::Death);
             let mut restored = held(&storage);
             restored.void_tokens(WALL);
-            let index = restored.index();
+            let index = restored.at.index;
             let done = begin(&into, &mut restored, founder(), None);
             let into = into.crash(&mut rng);
             let has_base = into.list().unwrap().iter().any(|name| index_of(name).is_some());

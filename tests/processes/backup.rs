@@ -161,10 +161,10 @@ fn a_backup_of_a_follower_under_load_is_the_state_as_of_its_batch() {
     assert_eq!((trio.leader(), trio.epoch(leader)), (leader, epoch), "nobody was elected");
     let held =
         read_backup(&Disk::open_read_only(&dir).unwrap(), "backup", &Progress::default()).unwrap();
-    assert!(held.index().0 >= before, "what was answered before it began is in it");
+    assert!(held.at.index.0 >= before, "what was answered before it began is in it");
     let journal = trio.path(leader).join("journal");
     trio.kill(leader);
-    assert_eq!(replayed(&journal, held.index()), held.digest());
+    assert_eq!(replayed(&journal, held.at.index), held.engine.digest());
 }
 
 /// What the others acknowledged while it was away would be missing without a word.

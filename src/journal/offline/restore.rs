@@ -21,49 +21,15 @@ use std::sync::Arc;
 /// The verified content of a folder.
 #[derive(Debug)]
 pub struct HeldFolder {
-    engine: Engine,
-    at: Replay,
+    pub engine: Engine,
+    /// Behind its newest batch.
+    pub at: Replay,
 }
 
 impl HeldFolder {
-    /// The newest batch.
-    pub fn index(&self) -> Index {
-        self.at.index
-    }
-
-    /// Its instant.
-    pub fn now(&self) -> Micros {
-        self.at.now
-    }
-
-    /// Jobs by state (delayed, ready, leased, dead).
-    pub fn jobs(&self) -> [u64; 4] {
-        self.engine.job_counts()
-    }
-
-    /// Names of queues, also of those without a job, by database.
-    pub fn names_by_database(&self) -> [u64; 16] {
-        self.engine.name_counts()
-    }
-
-    /// Queues that exist.
-    pub fn queues(&self) -> u64 {
-        self.engine.queue_counts().iter().sum()
-    }
-
     /// Queues, those without a job included, and schedules: what a backup counts.
     pub fn queues_and_schedules(&self) -> (u64, u64) {
         (self.engine.named_count() as u64, self.engine.schedule_counts().all())
-    }
-
-    /// The digest of the state; for tests and for comparing.
-    pub fn digest(&self) -> u64 {
-        self.engine.digest()
-    }
-
-    /// That of the queues alone: the sum of the partitions' is that of the whole.
-    pub fn queues_digest(&self) -> u64 {
-        self.engine.queues_digest()
     }
 
     /// The state is restored at `wall`: no token from before is taken any more. They go on a day above the clock, as the
