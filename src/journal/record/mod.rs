@@ -9,6 +9,7 @@ pub(super) mod stream;
 
 use crate::ids::Index;
 use crate::time::Micros;
+use crate::words::words;
 
 /// Bytes of a head of version 2.
 pub const HEAD_BYTES: usize = 88;
@@ -47,50 +48,31 @@ fn head_bytes(version: u8) -> usize {
     if version == 1 { HEAD_BYTES_1 } else { HEAD_BYTES }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RecordKind {
-    /// A batch: the facts of a turn.
-    Facts,
-    /// Images of the state, in a base file.
-    Images,
-    /// A batch without facts, with which a leader begins its epoch.
-    Blank,
-    /// A batch whose body defines the members from here on.
-    Members,
-    /// The log's state so far: see `State`.
-    State,
-    /// The batches after `index` are void.
-    Cut,
-    /// A vote of this node.
-    Vote,
+words! {
+    /// A record has its place here as a number: never reordered, only added to.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum RecordKind {
+        /// A batch: the facts of a turn.
+        Facts = "facts",
+        /// Images of the state, in a base file.
+        Images = "images",
+        /// A batch without facts, with which a leader begins its epoch.
+        Blank = "blank",
+        /// A batch whose body defines the members from here on.
+        Members = "members",
+        /// The log's state so far: see `State`.
+        State = "state",
+        /// The batches after `index` are void.
+        Cut = "cut",
+        /// A vote of this node.
+        Vote = "vote",
+    }
 }
 
 impl RecordKind {
-    const ALL: [RecordKind; 7] = [
-        RecordKind::Facts,
-        RecordKind::Images,
-        RecordKind::Blank,
-        RecordKind::Members,
-        RecordKind::State,
-        RecordKind::Cut,
-        RecordKind::Vote,
-    ];
-
     /// Whether it is a batch: one that has an index of its own.
     pub fn is_batch(self) -> bool {
         matches!(self, RecordKind::Facts | RecordKind::Blank | RecordKind::Members)
-    }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            RecordKind::Facts => "facts",
-            RecordKind::Images => "images",
-            RecordKind::Blank => "blank",
-            RecordKind::Members => "members",
-            RecordKind::State => "state",
-            RecordKind::Cut => "cut",
-            RecordKind::Vote => "vote",
-        }
     }
 
     fn of(number: u8, version: u8) -> Option<RecordKind> {
