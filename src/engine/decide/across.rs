@@ -47,7 +47,8 @@ impl Step<'_, '_> {
         }
         // Patterns last: they take the longest.
         let key = key_of(of.order, self.store, queue);
-        if ranking.admits(key, &queue.name) && share.shows(&queue.name, of.pattern, of.readable) {
+        let is_admitted = ranking.admits(key, &queue.name, |row| &row.name);
+        if is_admitted && share.shows(&queue.name, of.pattern, of.readable) {
             share.take_row();
             let row = self.row_of(number, of.db);
             ranking.insert(key, row);

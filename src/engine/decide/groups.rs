@@ -90,7 +90,8 @@ impl Step<'_, '_> {
                         .oldest_ready_due_of(store.queue(queue), number)
                         .map_or(0, |due| u64::MAX - due.0),
                 };
-                if walk.ranking.admits(key, name) && share.shows(name, of.pattern, None) {
+                let is_admitted = walk.ranking.admits(key, name, |row| &row.name);
+                if is_admitted && share.shows(name, of.pattern, None) {
                     share.take_row();
                     let row = store.group_row_of(queue, number, now);
                     row.into_iter().for_each(|row| walk.ranking.insert(key, row));

@@ -54,7 +54,7 @@ pub struct Locate<'a> {
 }
 
 /// A queue as `DELAY.QUEUES` shows it. It is as it was when the walk came by.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct QueueRow {
     pub name: Box<[u8]>,
     /// Jobs, in the order of [`JobState::ALL`].

@@ -211,7 +211,7 @@ impl<'a> Grouping<'a> {
 
 words! {
     /// Whether jobs of a group may be taken, or why not.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum GroupState {
         Open = "open",
         Paused = "paused",
@@ -225,7 +225,7 @@ words! {
 }
 
 /// A group as `DELAY.GROUPS` shows it, as it was when the walk came by.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct GroupRow {
     pub name: Box<[u8]>,
     /// Jobs, in the order of [`JobState::ALL`].

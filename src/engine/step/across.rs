@@ -1,10 +1,9 @@
 //! Walks over all queues of a database that take several turns: how far each has come, and the rows kept.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::engine::model::across::{FoundJob, Order, QueueRow, Readable};
-use crate::engine::model::group::GroupRow;
 use crate::engine::model::holder::LeaseRow;
 use crate::engine::model::request::JobState;
 use crate::engine::store::Store;
@@ -143,68 +142,24 @@ pub fn key_of(order: Order, store: &Store, queue: &Queue) -> u64 {
 #[derive(Debug)]
 pub struct Ranking<R> {
     count: usize,
-    /// The last of them on top.
-    rows: BinaryHeap<Ranked<R>>,
+    /// The last of them on top. A row begins with its name.
+    rows: BinaryHeap<(Reverse<u64>, R)>,
 }
 
-/// What has a name.
-pub trait Named {
-    fn name(&self) -> &[u8];
-}
-
-impl Named for QueueRow {
-    fn name(&self) -> &[u8] {
-        &self.name
-    }
-}
-
-impl Named for GroupRow {
-    fn name(&self) -> &[u8] {
-        &self.name
-    }
-}
-
-/// A row and its position: smaller ones come first.
-#[derive(Debug)]
-struct Ranked<R> {
-    key: Reverse<u64>,
-    row: R,
-}
-
-impl<R: Named> Ord for Ranked<R> {
-    fn cmp(&self, other: &Ranked<R>) -> Ordering {
-        (self.key, self.row.name()).cmp(&(other.key, other.row.name()))
-    }
-}
-
-impl<R: Named> PartialOrd for Ranked<R> {
-    fn partial_cmp(&self, other: &Ranked<R>) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<R: Named> PartialEq for Ranked<R> {
-    fn eq(&self, other: &Ranked<R>) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl<R: Named> Eq for Ranked<R> {}
-
-impl<R: Named> Ranking<R> {
+impl<R: Ord> Ranking<R> {
     pub fn new(count: u32) -> Ranking<R> {
         Ranking { count: count as usize, rows: BinaryHeap::new() }
     }
 
     /// Whether one with this key, of which the greater comes first, would be among the rows.
-    pub fn admits(&self, key: u64, name: &[u8]) -> bool {
-        let Some(last) = self.rows.peek() else { return true };
-        self.rows.len() < self.count || (Reverse(key), name) < (last.key, last.row.name())
+    pub fn admits(&self, key: u64, name: &[u8], name_of: fn(&R) -> &[u8]) -> bool {
+        let Some((last, row)) = self.rows.peek() else { return true };
+        self.rows.len() < self.count || (Reverse(key), name) < (*last, name_of(row))
     }
 
     /// Takes one in that is admitted.
     pub fn insert(&mut self, key: u64, row: R) {
-        self.rows.push(Ranked { key: Reverse(key), row });
+        self.rows.push((Reverse(key), row));
         if self.rows.len() > self.count {
             self.rows.pop();
         }
@@ -212,6 +167,6 @@ impl<R: Named> Ranking<R> {
 
     /// The rows in order.
     pub fn finish(self) -> Vec<R> {
-        self.rows.into_sorted_vec().into_iter().map(|ranked| ranked.row).collect()
+        self.rows.into_sorted_vec().into_iter().map(|(_, row)| row).collect()
     }
 }
