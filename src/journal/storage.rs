@@ -1,13 +1,14 @@
 //! Where the journal keeps its files. One real implementation ([`Disk`](super::Disk)); the tests have
 //! one that loses, tears and reorders what was not synced.
 
+use std::fmt::Debug;
 use std::io;
 
 /// A folder of files, without folders in it.
 ///
 /// The effect of a crash: a creation, renaming or removal that [`sync_dir`](Storage::sync_dir) has not covered is lost
 /// or kept, each for itself.
-pub trait Storage: Send + Sync + 'static {
+pub trait Storage: Debug + Send + Sync + 'static {
     type File: File;
 
     /// The names of all files, in no order.
@@ -26,7 +27,7 @@ pub trait Storage: Send + Sync + 'static {
 /// An open file, read and written at positions.
 ///
 /// The effect of a crash: of the writes since the last [`sync`](File::sync) any are lost, kept or torn, in any order.
-pub trait File: Send + Sync + 'static {
+pub trait File: Debug + Send + Sync + 'static {
     /// Its size.
     fn bytes(&self) -> io::Result<u64>;
     /// Reads at `at` into `buffer`; how many bytes were read, 0 at the end of the file only.

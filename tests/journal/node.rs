@@ -498,6 +498,7 @@ fn a_base_takes_the_place_of_the_log_or_does_not_whatever_crash_comes() {
 }
 
 /// As of a folder in which a newer base takes the place of the one that was found before that is opened.
+#[derive(Debug)]
 struct Replaced {
     now: Arc<Lossy>,
     then: Arc<Lossy>,

@@ -20,14 +20,16 @@ pub enum Fault {
     Error(ErrorKind),
 }
 
+#[derive(Debug)]
 pub struct Lossy(Arc<Mutex<State>>);
 
+#[derive(Debug)]
 pub struct LossyFile {
     state: Arc<Mutex<State>>,
     file: usize,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Debug)]
 struct State {
     files: Vec<Content>,
     names: BTreeMap<String, usize>,
@@ -42,14 +44,14 @@ struct State {
     reads: u64,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Debug)]
 struct Content {
     now: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Write>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Write {
     Bytes(u64, Vec<u8>),
     Size(u64),

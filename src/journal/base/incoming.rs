@@ -132,6 +132,7 @@ pub(in crate::journal) fn remove_incoming(storage: &impl Storage, index: Index) 
 }
 
 /// A base on its way here.
+#[derive(Debug)]
 pub struct Incoming<S: Storage> {
     storage: Arc<S>,
     file: S::File,
@@ -225,12 +226,6 @@ impl<S: Storage> Incoming<S> {
         let head = reader.head().expect("a base that was read to its end has told its head");
         let members = reader.members().cloned();
         Ok(Arrived { offer: self.offer, head, members, is_in_place: false })
-    }
-}
-
-impl<S: Storage> std::fmt::Debug for Incoming<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Incoming").field("offer", &self.offer).finish_non_exhaustive()
     }
 }
 

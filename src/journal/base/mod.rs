@@ -102,6 +102,7 @@ pub(super) fn remove_before(storage: &impl Storage, index: Index) -> io::Result<
     Ok(())
 }
 
+#[derive(Debug)]
 pub struct BaseWriter<S: Storage> {
     storage: Arc<S>,
     file: S::File,
@@ -264,6 +265,7 @@ pub(super) fn write_all<S: Storage>(
 }
 
 /// A base being read.
+#[derive(Debug)]
 pub struct BaseReader<S: Storage> {
     file: S::File,
     name: String,
@@ -403,17 +405,5 @@ impl BaseHead {
     /// After the last batch that it covers.
     pub fn position(&self) -> LogPosition {
         LogPosition { index: self.index, epoch: self.epoch, first: self.first }
-    }
-}
-
-impl<S: Storage> std::fmt::Debug for BaseWriter<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BaseWriter").finish_non_exhaustive()
-    }
-}
-
-impl<S: Storage> std::fmt::Debug for BaseReader<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BaseReader").finish_non_exhaustive()
     }
 }

@@ -19,9 +19,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A view of a log. Clones of it see the same; it sees the log until that is closed or poisoned, and then
 /// what it was last.
+#[derive(Debug)]
 pub struct LogView<S: Storage>(Arc<Mutex<LogTable<S>>>);
 
 /// The log's batches and their places.
+#[derive(Debug)]
 struct LogTable<S: Storage> {
     parts: VecDeque<ViewSegment<S>>,
     places: Places,
@@ -34,6 +36,7 @@ struct LogTable<S: Storage> {
 }
 
 /// A segment.
+#[derive(Debug)]
 struct ViewSegment<S: Storage> {
     first: u64,
     number: u64,
@@ -221,11 +224,5 @@ impl<S: Storage> LogView<S> {
 impl<S: Storage> Clone for LogView<S> {
     fn clone(&self) -> LogView<S> {
         LogView(Arc::clone(&self.0))
-    }
-}
-
-impl<S: Storage> std::fmt::Debug for LogView<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LogView").finish_non_exhaustive()
     }
 }

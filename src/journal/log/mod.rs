@@ -49,6 +49,7 @@ impl Default for LogOptions {
 /// After an error of a write or a sync it is *poisoned*: nothing is retried, and every later call
 /// that would write fails. Everything after [`durable`](Log::durable) is then unknown until the log
 /// is opened again. A spare that could not be created does not poison it.
+#[derive(Debug)]
 pub struct Log<S: Storage> {
     storage: Arc<S>,
     options: LogOptions,
@@ -472,11 +473,5 @@ impl<S: Storage> Log<S> {
             let told = self.told();
             view.tell(self.changes.drain(..), &self.segments, told);
         }
-    }
-}
-
-impl<S: Storage> std::fmt::Debug for Log<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Log").finish_non_exhaustive()
     }
 }

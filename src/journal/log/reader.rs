@@ -100,6 +100,7 @@ pub struct Cut {
 ///
 /// A batch is returned once it is known to be committed: on a standalone server at once. Until then it is kept in
 /// memory, which is as much as a leader may have proposed.
+#[derive(Debug)]
 pub struct LogReader<S: Storage> {
     storage: Arc<S>,
     options: LogOptions,
@@ -544,11 +545,5 @@ impl<S: Storage> LogReader<S> {
             notices,
             ..Opened::default()
         }
-    }
-}
-
-impl<S: Storage> std::fmt::Debug for LogReader<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LogReader").finish_non_exhaustive()
     }
 }

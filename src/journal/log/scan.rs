@@ -9,6 +9,7 @@ use crate::journal::storage::{File, Storage};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+#[derive(Debug)]
 pub(in crate::journal) struct Files<S: Storage> {
     /// Those with batches after the base, of a node all, oldest first; the last one may be empty.
     pub segments: VecDeque<Segment<S::File>>,

@@ -42,6 +42,7 @@ pub fn draw_salt() -> io::Result<u64> {
 const STATE_READ_BYTES: usize = 1 << 10;
 
 /// A segment that holds records of the log, or the next ones.
+#[derive(Debug)]
 pub(in crate::journal) struct Segment<F> {
     pub number: u64,
     pub file: Arc<F>,
@@ -136,6 +137,7 @@ impl<F: File> Segment<F> {
 }
 
 /// A file that is ready to become a segment: all its bytes are on the disk, and so is its name.
+#[derive(Debug)]
 pub struct Spare<S: Storage> {
     pub(in crate::journal) number: u64,
     pub(in crate::journal) file: Arc<S::File>,
@@ -167,6 +169,7 @@ impl<S: Storage> Spare<S> {
     }
 }
 
+#[derive(Debug)]
 pub struct SpareMaker<S: Storage> {
     storage: Arc<S>,
     numbers: Arc<AtomicU64>,
@@ -221,16 +224,4 @@ fn fill(file: &impl File, bytes: u64) -> io::Result<()> {
         at += piece.len() as u64;
     }
     file.sync()
-}
-
-impl<S: Storage> std::fmt::Debug for Spare<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Spare").finish_non_exhaustive()
-    }
-}
-
-impl<S: Storage> std::fmt::Debug for SpareMaker<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SpareMaker").finish_non_exhaustive()
-    }
 }

@@ -5,6 +5,7 @@ use crate::journal::storage::File;
 use std::io;
 
 /// A window of a file that moves forward. It grows to the largest record it has to hold.
+#[derive(Debug)]
 pub(in crate::journal) struct RecordStream {
     buffer: Vec<u8>,
     /// Where in the file the buffer begins.

@@ -10,6 +10,7 @@ use crate::journal::storage::File;
 use crate::limits::FILE_PIECE_BYTES;
 
 /// The content after the last batch of the log.
+#[derive(Debug)]
 pub(super) struct Tail {
     /// Remains of batches.
     pub cut: Option<Cut>,
