@@ -106,7 +106,7 @@ impl Contender for Ours {
     const NAME: &'static str = "wheel";
 
     fn new() -> Ours {
-        let (mut timers, mut wheel) = (Timers::new(), Wheel::new());
+        let (mut timers, mut wheel) = (Timers::default(), Wheel::default());
         wheel.peek(&mut timers, Millis(START), &mut 0);
         Ours { timers, wheel }
     }

@@ -79,11 +79,6 @@ pub enum Offered {
 }
 
 impl Replay {
-    /// Before the first batch.
-    pub fn new() -> Replay {
-        Replay { index: Index(0), first: 1, epoch: 1, now: Micros(0) }
-    }
-
     /// After a base.
     pub fn after(head: &BaseHead) -> Replay {
         Replay { index: head.index, first: head.first, epoch: head.epoch, now: head.now }
@@ -119,9 +114,10 @@ impl Replay {
     }
 }
 
+/// Before the first batch.
 impl Default for Replay {
     fn default() -> Replay {
-        Replay::new()
+        Replay { index: Index(0), first: 1, epoch: 1, now: Micros(0) }
     }
 }
 
@@ -139,7 +135,7 @@ pub fn recover<S: Storage>(
     let base = newest_base(&**storage)?;
     let (mut engine, mut replay, base_bytes, members) = match &base {
         Some(name) => load(&**storage, name, settings, progress)?,
-        None => (Engine::new(settings), Replay::new(), 0, None),
+        None => (Engine::new(settings), Replay::default(), 0, None),
     };
     let (base_index, base_first, base_epoch) = (replay.index, replay.first, replay.epoch);
     let base_members = members.clone();
@@ -247,7 +243,7 @@ pub fn load_newest<S: Storage>(
             }
         }
     }
-    Ok((Engine::new(settings), Replay::new(), None))
+    Ok((Engine::new(settings), Replay::default(), None))
 }
 
 pub fn newest_base(storage: &impl Storage) -> Result<Option<String>, JournalError> {
@@ -309,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_replay_is_at_the_instant_of_the_last_fact() {
-        let (mut engine, mut replay) = (Engine::new(Settings::default()), Replay::new());
+        let (mut engine, mut replay) = (Engine::new(Settings::default()), Replay::default());
         let mut facts = Facts::default();
         facts.push(&Fact::QueueBound { queue: QueueNo(0), db: Db(0), name: b"q" });
         let mut later = Facts::default();

@@ -30,10 +30,6 @@ pub(super) struct Few {
 }
 
 impl Few {
-    pub(super) const fn new() -> Few {
-        Few { entries: Vec::new() }
-    }
-
     pub(super) fn insert(&mut self, due: u64, key: Key) {
         if self.entries.len() == self.entries.capacity() {
             // From 1, not from a Vec's 4: most queues have one job or two.

@@ -37,7 +37,7 @@ impl Default for Level {
             bits: [0; SLOTS / 64],
             parent: 0,
             height: 0,
-            lists: [List::new(); SLOTS],
+            lists: [List::default(); SLOTS],
             children: [0; SLOTS],
         }
     }

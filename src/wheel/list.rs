@@ -109,24 +109,13 @@ impl Iterator for Bits {
 
 /// The chunks that any number of lists are made of.
 ///
-/// Holds at most 2^27 chunks, 3.6 billion keys in full ones.
-#[derive(Debug)]
+/// New ones hold no memory. At most 2^27 chunks are held, 3.6 billion keys in full ones.
+#[derive(Default, Debug)]
 pub struct Chunks {
     pool: Pool<Chunk, CHUNKS_PER_BLOCK>,
 }
 
-impl Default for Chunks {
-    fn default() -> Chunks {
-        Chunks::new()
-    }
-}
-
 impl Chunks {
-    /// No chunks; holds no memory.
-    pub const fn new() -> Chunks {
-        Chunks { pool: Pool::new() }
-    }
-
     /// Bytes held from the allocator.
     pub fn bytes(&self) -> usize {
         self.pool.bytes()
@@ -250,9 +239,9 @@ impl Chunks {
 /// ```
 /// use delayd::wheel::list::{Chunks, List};
 ///
-/// let mut chunks = Chunks::new();
+/// let mut chunks = Chunks::default();
 /// let mut places = vec![None; 10];
-/// let mut list = List::new();
+/// let mut list = List::default();
 /// for key in [4, 7, 5] {
 ///     list.push_back(&mut chunks, 0, key, |key, place| places[key as usize] = Some(place));
 /// }
@@ -268,11 +257,6 @@ pub struct List {
 }
 
 impl List {
-    /// An empty list; holds no memory.
-    pub const fn new() -> List {
-        List { head: NONE, tail: NONE }
-    }
-
     /// Whether it has no keys.
     #[inline]
     pub const fn is_empty(self) -> bool {

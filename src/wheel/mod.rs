@@ -12,8 +12,8 @@
 //! use delayd::time::Millis;
 //! use delayd::wheel::{Peek, Timers, Wheel};
 //!
-//! let mut timers = Timers::new();
-//! let mut wheel = Wheel::new();
+//! let mut timers = Timers::default();
+//! let mut wheel = Wheel::default();
 //! wheel.insert(&mut timers, 1, Millis(500));
 //! wheel.insert(&mut timers, 2, Millis(300));
 //! wheel.insert(&mut timers, 3, Millis(300));
@@ -82,18 +82,14 @@ enum WheelBody {
     Levels(Box<Path>),
 }
 
+/// No timers, the cursor at 0; holds no memory.
 impl Default for Wheel {
     fn default() -> Wheel {
-        Wheel::new()
+        Wheel { cursor: 0, len: 0, body: WheelBody::Few(Few::default()) }
     }
 }
 
 impl Wheel {
-    /// No timers, the cursor at 0; holds no memory.
-    pub const fn new() -> Wheel {
-        Wheel { cursor: 0, len: 0, body: WheelBody::Few(Few::new()) }
-    }
-
     /// The number of timers.
     #[inline]
     pub fn len(&self) -> usize {
@@ -283,7 +279,7 @@ impl Wheel {
     /// Takes all timers out in one piece, armed as they are; what is left is empty, with the same cursor.
     /// From then on each must be cancelled in the wheel that is returned. O(1).
     pub fn take_all(&mut self) -> Wheel {
-        let empty = Wheel { cursor: self.cursor, ..Wheel::new() };
+        let empty = Wheel { cursor: self.cursor, ..Wheel::default() };
         std::mem::replace(self, empty)
     }
 
@@ -316,7 +312,7 @@ impl Wheel {
     /// The vector has become too long: its timers move to levels. At most 49 inserts.
     #[cold]
     fn unfold(&mut self, timers: &mut Timers) {
-        let mut path = Path::new();
+        let mut path = Path::default();
         if let WheelBody::Few(few) = &self.body {
             for (due, key) in few.entries() {
                 path.insert(timers, self.cursor, due, key);
@@ -330,7 +326,7 @@ impl Wheel {
     fn fold(&mut self, timers: &mut Timers) {
         // Equal due times come in order, and the vector sorts the others.
         let left: Vec<Key> = self.iter(timers).collect();
-        let mut few = Few::new();
+        let mut few = Few::default();
         if let WheelBody::Levels(path) = &mut self.body {
             let mut keys = [0; CHUNK_KEYS];
             while path.take_any(timers, self.cursor, u32::MAX, &mut keys) > 0 {}

@@ -29,7 +29,7 @@ use super::timers::Timers;
 /// child until the cursor enters the slot. Once its list is empty, timers are inserted into the child. Until then they
 /// wait in the list, and are moved after the ones that were there before; so of equal due times those in the child come
 /// first.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Path {
     levels: [u32; HEIGHTS],
     /// A bit per height whose level has timers in the slot at the cursor's digit: they must move
@@ -38,10 +38,6 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) const fn new() -> Path {
-        Path { levels: [0; HEIGHTS], opening: 0 }
-    }
-
     pub(super) fn level(&self, height: usize) -> u32 {
         self.levels[height]
     }

@@ -58,7 +58,7 @@ impl Cells {
 /// A key is the index of a job in its slab; it is in one wheel at most. 12 bytes per key, in blocks of
 /// 16,384 that never move and go when their user says so ([`Timers::forget`]), and 4.7 to 21 bytes per armed
 /// timer.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct Timers {
     cells: Cells,
     pub(super) chunks: Chunks,
@@ -67,23 +67,7 @@ pub struct Timers {
     open_blocks: usize,
 }
 
-impl Default for Timers {
-    fn default() -> Timers {
-        Timers::new()
-    }
-}
-
 impl Timers {
-    /// No timers; holds no memory.
-    pub const fn new() -> Timers {
-        Timers {
-            cells: Cells(Vec::new()),
-            chunks: Chunks::new(),
-            levels: Levels::new(),
-            open_blocks: 0,
-        }
-    }
-
     /// The due time last set for `key`, armed or not; 0 if none ever was.
     #[inline]
     pub fn due(&self, key: Key) -> Millis {

@@ -133,7 +133,7 @@ impl Drop for Load {
 fn replayed(journal: &Path, up_to: Index) -> u64 {
     let disk = Arc::new(Disk::open_read_only(journal).unwrap());
     let mut reader = LogReader::open(disk, LogOptions::default(), Index(0)).unwrap();
-    let (mut engine, mut replay) = (Engine::new(Settings::default()), Replay::new());
+    let (mut engine, mut replay) = (Engine::new(Settings::default()), Replay::default());
     while replay.index < up_to {
         let entry = reader.next_batch().unwrap().expect("the log goes as far as the backup");
         assert_eq!(replay.offer(&mut engine, &entry), Offered::Applied);

@@ -64,8 +64,8 @@ fn random_runs_agree_with_a_deque() {
     each_seed(300, |rng| {
         let count = rng.random_range(1..4);
         let mut lists = Lists {
-            chunks: Chunks::new(),
-            lists: vec![(List::new(), VecDeque::new()); count],
+            chunks: Chunks::default(),
+            lists: vec![(List::default(), VecDeque::new()); count],
             places: vec![None; 3000],
         };
         let weights: [u32; 3] = std::array::from_fn(|_| rng.random_range(0..5));
@@ -105,8 +105,8 @@ fn random_runs_agree_with_a_deque() {
 fn filled(chunks: usize) -> Lists {
     let count = (chunks * CHUNK_KEYS) as Key;
     let mut lists = Lists {
-        chunks: Chunks::new(),
-        lists: vec![(List::new(), VecDeque::new())],
+        chunks: Chunks::default(),
+        lists: vec![(List::default(), VecDeque::new())],
         places: vec![None; 2 * count as usize],
     };
     (0..count).for_each(|key| lists.push(0, key));

@@ -323,7 +323,7 @@ fn a_jump_while_a_slot_is_being_opened_waits_for_it() {
 /// million. Whoever opens them when he is told to has little to move when they come.
 #[test]
 fn slots_that_are_opened_in_time_cost_little_when_their_time_comes() {
-    let (mut timers, mut wheel) = (Timers::new(), Wheel::new());
+    let (mut timers, mut wheel) = (Timers::default(), Wheel::default());
     let mut rng = SmallRng::seed_from_u64(9);
     let (mut key, mut free, mut opening) = (0, Vec::new(), None::<u64>);
     let (mut worst, mut taken) = (0, 0);
@@ -364,7 +364,7 @@ fn slots_that_are_opened_in_time_cost_little_when_their_time_comes() {
 #[test]
 fn a_wheel_that_was_empty_fills_the_slots_near_the_time() {
     for passes in [true, false] {
-        let (mut timers, mut wheel) = (Timers::new(), Wheel::new());
+        let (mut timers, mut wheel) = (Timers::default(), Wheel::default());
         for key in 1..10_000 {
             if passes {
                 wheel.pass(&timers, Millis(NOW));
@@ -418,7 +418,7 @@ fn opened_ahead_slots_take_earlier_and_later_inserts() {
 
 #[test]
 fn heartbeats_do_not_grow_memory() {
-    let (mut timers, mut wheel) = (Timers::new(), Wheel::new());
+    let (mut timers, mut wheel) = (Timers::default(), Wheel::default());
     let (jobs, beats) = (10_000u32, 30);
     let mut peak = 0;
     for beat in 0..beats {
@@ -438,7 +438,7 @@ fn heartbeats_do_not_grow_memory() {
 #[test]
 fn cancels_of_any_pattern_give_memory_back() {
     for keep_one_in in [2u32, 3, 7, 27, 28, 54, 100] {
-        let (mut timers, mut wheel) = (Timers::new(), Wheel::new());
+        let (mut timers, mut wheel) = (Timers::default(), Wheel::default());
         let count = 60_000u32;
         (0..count).for_each(|key| {
             wheel.insert(&mut timers, key, Millis(NOW + u64::from(key) % 9));
@@ -455,7 +455,7 @@ fn cancels_of_any_pattern_give_memory_back() {
 
 #[test]
 fn a_million_in_one_millisecond_come_in_slices() {
-    let (mut timers, mut wheel) = (Timers::new(), Wheel::new());
+    let (mut timers, mut wheel) = (Timers::default(), Wheel::default());
     let (count, due) = (1_000_000u32, Millis(NOW + 86_400_000));
     wheel.peek(&mut timers, Millis(NOW), &mut 0);
     (0..count).for_each(|key| {
@@ -487,8 +487,8 @@ fn a_million_in_one_millisecond_come_in_slices() {
 
 #[test]
 fn a_hundred_thousand_small_wheels_are_small() {
-    let mut timers = Timers::new();
-    let mut wheels: Vec<Wheel> = (0..100_000).map(|_| Wheel::new()).collect();
+    let mut timers = Timers::default();
+    let mut wheels: Vec<Wheel> = (0..100_000).map(|_| Wheel::default()).collect();
     for (key, wheel) in (0..).zip(&mut wheels) {
         wheel.insert(&mut timers, key, Millis(NOW + u64::from(key)));
         wheel.insert(&mut timers, key + 100_000, Millis(NOW));
@@ -501,7 +501,7 @@ fn a_hundred_thousand_small_wheels_are_small() {
 #[test]
 #[should_panic(expected = "armed twice")]
 fn to_arm_an_armed_key_is_our_bug() {
-    let (mut timers, mut wheel) = (Timers::new(), Wheel::new());
+    let (mut timers, mut wheel) = (Timers::default(), Wheel::default());
     wheel.insert(&mut timers, 1, Millis(5));
     wheel.insert(&mut timers, 1, Millis(6));
 }
@@ -509,7 +509,7 @@ fn to_arm_an_armed_key_is_our_bug() {
 #[test]
 #[should_panic(expected = "only what peek has just told of")]
 fn to_take_another_than_told_is_our_bug() {
-    let (mut timers, mut wheel) = (Timers::new(), Wheel::new());
+    let (mut timers, mut wheel) = (Timers::default(), Wheel::default());
     wheel.insert(&mut timers, 1, Millis(5));
     wheel.insert(&mut timers, 2, Millis(6));
     assert_eq!(wheel.peek(&mut timers, Millis(9), &mut 1), Peek::Due(1));

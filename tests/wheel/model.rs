@@ -27,7 +27,7 @@ pub struct Pair {
 impl Pair {
     pub fn new(queues: usize, now: u64) -> Pair {
         let mut pair = Pair {
-            timers: Timers::new(),
+            timers: Timers::default(),
             now,
             queues: (0..queues).map(|_| Queue::default()).collect(),
             armed: BTreeMap::new(),

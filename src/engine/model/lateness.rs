@@ -1,13 +1,11 @@
 //! A histogram of lateness in 512 bytes.
 
-use std::hash::{Hash, Hasher};
-
 /// Each power of two is cut into four buckets, so that a percentile is off by 12 % at most.
 const CUTS: u32 = 4;
 const BUCKETS: usize = 128;
 
 /// Counts of values in µs, 0 to 2^32 (71 minutes) and beyond in the last bucket.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Histogram {
     counts: [u32; BUCKETS],
     max: u64,
@@ -16,13 +14,6 @@ pub struct Histogram {
 impl Default for Histogram {
     fn default() -> Histogram {
         Histogram { counts: [0; BUCKETS], max: 0 }
-    }
-}
-
-impl Hash for Histogram {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.counts.hash(state);
-        self.max.hash(state);
     }
 }
 

@@ -141,8 +141,8 @@ impl Waiters {
             free_lines: Vec::new(),
             by_name: SlabIndex::default(),
             next_ticket: 0,
-            timers: Timers::new(),
-            deadlines: Wheel::new(),
+            timers: Timers::default(),
+            deadlines: Wheel::default(),
         }
     }
 

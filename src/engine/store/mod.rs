@@ -120,8 +120,8 @@ impl Store {
         let hasher = Hasher::new(settings.hash_seed);
         let mut store = Store {
             jobs: Jobs::default(),
-            timers: Timers::new(),
-            chunks: Chunks::new(),
+            timers: Timers::default(),
+            chunks: Chunks::default(),
             policies: Policies::new(hasher.state()),
             databases: Default::default(),
             used_databases: 0,

@@ -231,7 +231,7 @@ impl<'p> CheckProgress<'p> {
     fn new(progress: &'p mut dyn FnMut(u64, u64)) -> CheckProgress<'p> {
         CheckProgress {
             engine: Engine::new(Settings::default()),
-            replay: Replay::new(),
+            replay: Replay::default(),
             base: Index(0),
             base_bytes: 0,
             replayed: (0, 0),

@@ -187,7 +187,7 @@ fn batches_that_do_not_follow_are_void() {
     for_each_seed(30, |seed, _| {
         let history = History::new(seed, 60);
         let mut engine = Engine::new(history.settings().clone());
-        let mut replay = Replay::new();
+        let mut replay = Replay::default();
         for (entry, digest) in history.batches.iter().zip(&history.digests) {
             let (state, before) = (engine.digest(), replay);
             let OwnedEntry { index, epoch, first, .. } = *entry;

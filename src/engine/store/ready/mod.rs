@@ -341,7 +341,7 @@ mod tests {
 
     impl Pair {
         fn new(group: Option<(u32, &'static [u8])>) -> Pair {
-            let (order, jobs, chunks) = (ReadyOrder::default(), Jobs::default(), Chunks::new());
+            let (order, jobs, chunks) = (ReadyOrder::default(), Jobs::default(), Chunks::default());
             let (sorted, out) = (Vec::new(), Vec::new());
             Pair { order, group, jobs, chunks, sorted, out, first: 1, last: 0 }
         }
