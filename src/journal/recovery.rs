@@ -58,7 +58,6 @@ pub struct Recovered<S: Storage> {
 /// Applies batches in order: one that was applied is passed over, one that does not follow is void.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replay {
-    /// The newest batch applied.
     pub index: Index,
     /// The sequence of the next fact.
     pub first: u64,
@@ -79,7 +78,6 @@ pub enum Offered {
 }
 
 impl Replay {
-    /// After a base.
     pub fn after(head: &BaseHead) -> Replay {
         Replay { index: head.index, first: head.first, epoch: head.epoch, now: head.now }
     }

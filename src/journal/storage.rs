@@ -28,7 +28,6 @@ pub trait Storage: Debug + Send + Sync + 'static {
 ///
 /// The effect of a crash: of the writes since the last [`sync`](File::sync) any are lost, kept or torn, in any order.
 pub trait File: Debug + Send + Sync + 'static {
-    /// Its size.
     fn bytes(&self) -> io::Result<u64>;
     /// Reads at `at` into `buffer`; how many bytes were read, 0 at the end of the file only.
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;

@@ -1,7 +1,5 @@
 //! Looking at all queues of a database: what is asked, and the rows of the answer.
 
-#![allow(missing_docs, reason = "a field whose name says what it is has none")]
-
 use crate::engine::model::request::JobState;
 use crate::ids::Db;
 use crate::time::Millis;

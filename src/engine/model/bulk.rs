@@ -25,11 +25,8 @@ pub struct Filter<'a> {
 /// `DELAY.BULK`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bulk<'a> {
-    /// Whose jobs.
     pub queue: QueueName<'a>,
-    /// The jobs to act on.
     pub filter: Filter<'a>,
-    /// The action on each job.
     pub act: BulkAct,
     /// At most so many jobs.
     pub limit: Option<u64>,
@@ -39,10 +36,8 @@ pub struct Bulk<'a> {
     pub over_ms: u64,
 }
 
-/// An action on a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BulkAct {
-    /// It is removed.
     Cancel {
         /// Leased ones, too.
         force: bool,
@@ -68,7 +63,6 @@ pub enum NewDue {
 }
 
 impl BulkAct {
-    /// As users name it.
     pub fn word(self) -> &'static str {
         match self {
             BulkAct::Cancel { .. } => "CANCEL",

@@ -4,9 +4,7 @@
 use crate::words::words;
 
 words! {
-    /// An event.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    #[allow(missing_docs, reason = "what has no words here is what its name says")]
     pub enum Event {
         Added = "added",
         /// A job became ready because its time had come.
@@ -48,7 +46,6 @@ pub struct Events {
 
 /// One event, as it is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Happened<'a> {
     pub event: Event,
     pub db: crate::ids::Db,
@@ -71,7 +68,6 @@ impl Events {
         self.bytes.extend_from_slice(id);
     }
 
-    /// Takes the first.
     pub fn take(&mut self) -> Option<Happened<'_>> {
         let (head, rest) = self.bytes.get(self.at..)?.split_first_chunk::<HEAD_BYTES>()?;
         let [event, db, queue_low, queue_high, id_low, id_high] = *head;
@@ -83,7 +79,6 @@ impl Events {
         Some(Happened { event, db: crate::ids::Db(db), queue, id: &rest[..id_len] })
     }
 
-    /// Whether none is left.
     pub fn is_empty(&self) -> bool {
         self.at == self.bytes.len()
     }

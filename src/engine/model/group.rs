@@ -2,8 +2,6 @@
 //!
 //! A group is there while one of its jobs is, or something is set for it; nobody makes or removes one.
 
-#![allow(missing_docs, reason = "a field whose name says what it is has none")]
-
 use crate::engine::model::queue_settings::{Later, Pause, QueueSettings, Setting};
 use crate::engine::model::request::{JobState, QueueName};
 use crate::limits::{GROUP_RATE_SPAN_MS_MAX, RATE_MAX};

@@ -38,7 +38,6 @@ impl Holder {
 /// `DELAY.BUSY`.
 #[derive(Clone, Copy, Debug)]
 pub struct ListLeases<'a> {
-    /// The database.
     pub db: Db,
     /// Only leases of this queue.
     pub queue: Option<&'a [u8]>,
@@ -53,11 +52,8 @@ pub struct ListLeases<'a> {
 /// A lease, as it was when the walk came by. Rows are in the order of their fields.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LeaseRow {
-    /// When the lease ends.
     pub lease_end: Millis,
-    /// The name of the queue.
     pub queue: Box<[u8]>,
-    /// The id of the job.
     pub id: Box<[u8]>,
     /// When this delivery began; none if that was before a restart.
     pub since: Option<Millis>,
@@ -70,7 +66,6 @@ pub struct LeaseRow {
 /// A lease as `DELAY.BUSY` shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseView<'a> {
-    /// The lease.
     pub row: &'a LeaseRow,
     /// The client in words, if they are known.
     pub holder: Option<&'a Holder>,
@@ -79,7 +74,6 @@ pub struct LeaseView<'a> {
 /// The last time that a client did something with a queue's jobs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LastUse {
-    /// When.
     pub at: Millis,
     /// The client, as [`Holder::short`] writes it; none if it is not known any more.
     pub by: Option<Box<[u8]>>,

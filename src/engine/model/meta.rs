@@ -26,7 +26,6 @@ pub const META_FRAMING_BYTES: usize = META_PAIRS_MAX * (2 * FRAMING_BYTES - PAIR
 pub struct Meta<'a>(&'a [u8]);
 
 impl<'a> Meta<'a> {
-    /// No META.
     pub const NONE: Meta<'static> = Meta(&[]);
 
     /// The META in a stored block; none if the block is not one that [`encode`] makes. Cost: a look at each pair.
@@ -47,12 +46,10 @@ impl<'a> Meta<'a> {
         Meta(block)
     }
 
-    /// The block.
     pub fn block(self) -> &'a [u8] {
         self.0
     }
 
-    /// Whether there is no META.
     pub fn is_none(self) -> bool {
         self.0.is_empty()
     }
@@ -90,7 +87,6 @@ impl OwnMeta {
         Ok(OwnMeta(Later(Some(encode(words)?).filter(|block| !block.is_empty()))))
     }
 
-    /// The META itself.
     pub fn get(&self) -> Meta<'_> {
         Meta(self.0.0.as_deref().unwrap_or_default())
     }

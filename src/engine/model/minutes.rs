@@ -4,12 +4,10 @@ use crate::engine::model::across::Readable;
 use crate::ids::Db;
 use crate::time::{Micros, Millis};
 
-/// A minute, ms.
 pub const MINUTE_MS: u64 = 60_000;
 
 /// The counts of one minute. They stop at 4 billion, and lateness stops at 71 minutes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Minute {
     /// Which one, counted from 1970.
     pub at: u32,
@@ -32,7 +30,6 @@ impl Minute {
     /// The last one there is, in the year 6053: so that none behind it overflows.
     pub const LAST: u32 = i32::MAX as u32;
 
-    /// The minute of an instant.
     pub fn of(now: Micros) -> u32 {
         (now.floor().0 / MINUTE_MS).min(Minute::LAST.into()) as u32
     }
@@ -46,7 +43,6 @@ impl Minute {
 /// `DELAY.HISTORY`.
 #[derive(Clone, Copy, Debug)]
 pub struct ListMinutes<'a> {
-    /// The database of the queue.
     pub db: Db,
     /// The queue; all queues of all databases together without one.
     pub queue: Option<&'a [u8]>,
@@ -60,7 +56,6 @@ pub struct ListMinutes<'a> {
 
 /// A row of `DELAY.HISTORY`: one minute, or some together.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Span {
     /// When it begins.
     pub at: Millis,

@@ -1,7 +1,5 @@
 //! Inputs and outputs of the engine, and its records: values that know no engine.
 
-#![warn(missing_docs)]
-
 pub mod across;
 pub mod bulk;
 pub mod errors;

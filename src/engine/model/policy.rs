@@ -4,7 +4,6 @@ use std::fmt;
 
 /// How long a failed delivery waits before the next one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Backoff {
     pub steps: Steps,
     /// Adds up to 20 %, derived from id and attempt, so that jobs that failed together come back apart.

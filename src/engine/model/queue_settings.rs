@@ -49,7 +49,6 @@ words! {
     /// One of the settings, by name, in the order in which they are shown; each one's place here is its bit in
     /// facts and images, so a new one comes last.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    #[allow(missing_docs, reason = "what has no words here is what its name says")]
     pub enum Setting {
         Attempts = "attempts",
         Backoff = "backoff",
@@ -101,7 +100,6 @@ impl Setting {
         }
     }
 
-    /// Whether it is set.
     pub(in crate::engine) fn is_set(self, of: &QueueSettings) -> bool {
         match self {
             Setting::Attempts => of.attempts.is_some(),
@@ -137,7 +135,6 @@ words! {
 }
 
 impl QueueSettings {
-    /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == QueueSettings::default()
     }
@@ -177,7 +174,6 @@ impl QueueSettings {
 /// Whether, and until when, one direction of a queue is closed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub enum Pause {
-    /// It is open.
     #[default]
     None,
     /// Until this millisecond begins; a fact records that it ended.
@@ -213,7 +209,6 @@ impl Pause {
         }
     }
 
-    /// The pause with this number.
     pub(in crate::engine) fn of_number(number: u64) -> Pause {
         match number {
             0 => Pause::None,
@@ -226,9 +221,7 @@ impl Pause {
 /// Both directions of a queue.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct Pauses {
-    /// Adding.
     pub into: Pause,
-    /// Taking.
     pub out: Pause,
 }
 

@@ -1,8 +1,6 @@
 //! The engine's replies. Values borrow from the engine, so that a body is copied once: from the job
 //! into the connection's output. The wire format is not known here.
 
-#![allow(missing_docs, reason = "a field whose name says what it is has none")]
-
 use crate::engine::model::across::{FoundJob, QueueRow};
 use crate::engine::model::errors::ErrorCount;
 use crate::engine::model::group::{GroupRow, GroupView};
@@ -32,7 +30,6 @@ pub trait Outbox {
     fn on_time(&mut self, _client: ClientId, _due: &[Millis]) {}
 }
 
-/// One delivered job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered<'a> {
     pub queue: QueueName<'a>,
@@ -94,7 +91,6 @@ pub struct JobView<'a> {
     pub attempt: u32,
     /// Deliveries before it is dead; 0 no limit.
     pub attempts_max: u32,
-    /// All deliveries.
     pub deliveries: u32,
     /// Deliveries that ended with a NACK.
     pub nacks: u32,
@@ -123,7 +119,6 @@ pub struct JobView<'a> {
     pub meta: Meta<'a>,
 }
 
-/// A reply.
 #[derive(Clone, Debug)]
 pub enum Reply<'a> {
     Ok,
@@ -159,11 +154,8 @@ pub enum Reply<'a> {
         all: bool,
     },
     Stats(&'a StatsView),
-    /// STATS of a group.
     GroupStats(&'a GroupView),
-    /// DELAY.GROUPS.
     Groups(&'a [GroupRow]),
-    /// DELAY.ERRORS.
     Errors(&'a [ErrorCount<'a>]),
     /// Jobs in order.
     Peeked(&'a [Glimpse<'a>]),
@@ -171,7 +163,6 @@ pub enum Reply<'a> {
     /// KEYS.
     Names(&'a [&'a [u8]]),
     ScannedNames(Cursor, &'a [&'a [u8]]),
-    /// DELAY.QUEUES.
     Queues(&'a [QueueRow]),
     /// DELAY.FIND.
     Found(&'a [FoundJob]),

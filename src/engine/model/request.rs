@@ -1,8 +1,6 @@
 //! A client's parsed request: without text of the protocol, and independent of the state. Slices
 //! borrow from the connection's read buffer.
 
-#![allow(missing_docs, reason = "a field whose name says what it is has none")]
-
 pub use crate::engine::model::across::{Locate, Queues, Readable};
 use crate::engine::model::bulk::{Bulk, Filter};
 use crate::engine::model::group::Grouping;
@@ -219,7 +217,6 @@ pub struct Move<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Find<'a> {
     pub queue: QueueName<'a>,
-    /// The body to find.
     pub body: &'a [u8],
     /// From which side, and after how many that are equal.
     pub from: Side,
@@ -297,7 +294,6 @@ words! {
 /// `DELAY.RESCHEDULE`'s condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Only {
-    /// No condition.
     Any,
     /// `GT`: only to a later time.
     Later,
@@ -308,9 +304,7 @@ pub enum Only {
 /// The direction of PAUSE and RESUME.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// Adding.
     In,
-    /// Taking.
     Out,
     All,
 }

@@ -1,7 +1,5 @@
 //! Schedules: what is set so that jobs of a queue come again and again, what is asked of it, and what is shown.
 
-#![allow(missing_docs, reason = "a field whose name says what it is has none")]
-
 use crate::calendar::Pattern;
 use crate::engine::model::group::OwnGroup;
 use crate::engine::model::meta::{Meta, OwnMeta};

@@ -7,7 +7,6 @@ use crate::time::{Micros, Millis, Written};
 
 /// Inputs of the engine from outside. Read when deciding, never when applying.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Settings {
     /// Key of the hash of ids and names, which defines the order of SCAN. An input, so that the engine's answers depend
     /// on its inputs alone. A standalone server has that of its journal and a node that of its cluster, so that a

@@ -5,7 +5,6 @@ use crate::time::Millis;
 
 /// A queue's statistics, as `DELAY.STATS` shows them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct StatsView {
     /// Jobs that are not due yet.
     pub delayed: u64,
@@ -52,7 +51,6 @@ impl StatsView {
 
 /// All-time totals of a queue; they only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Totals {
     pub added: u64,
     pub delivered: u64,

@@ -14,7 +14,6 @@ pub struct Turn<'t> {
 /// The outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// A reply was sent.
     Replied,
     /// The client is in line; the reply comes in a later step. It has no other request meanwhile.
     Waiting,
@@ -31,17 +30,14 @@ pub enum Outcome {
 pub struct Budget(u32);
 
 impl Budget {
-    /// So many steps.
     pub fn of(steps: u32) -> Budget {
         Budget(steps)
     }
 
-    /// How many are left.
     pub fn left(self) -> u32 {
         self.0
     }
 
-    /// Whether none is left.
     pub fn is_used_up(self) -> bool {
         self.0 == 0
     }

@@ -18,9 +18,7 @@
 pub struct Cursor(pub u64);
 
 impl Cursor {
-    /// Begins a walk.
     pub const BEGIN: Cursor = Cursor(0);
-    /// Ends it.
     pub const END: Cursor = Cursor(0);
 
     /// The place with this number in the order with this mark.
@@ -34,6 +32,5 @@ impl Cursor {
         (self.0 >> 32, self.0 as u32)
     }
 
-    /// Bits of a mark.
     pub(in crate::engine) const MARK_BITS: u32 = 21;
 }

@@ -117,7 +117,6 @@ pub struct BaseWriter<S: Storage> {
 }
 
 impl<S: Storage> BaseWriter<S> {
-    /// Creates the file.
     pub fn begin(storage: &Arc<S>, head: BaseHead) -> io::Result<BaseWriter<S>> {
         let unfinished = name_of(head.index).replace(".base", ".tmp");
         let file = storage.create(&unfinished)?;
@@ -183,7 +182,6 @@ impl<S: Storage> BaseWriter<S> {
         Ok((self.head.index, self.at))
     }
 
-    /// Gives the base up.
     pub fn abandon(mut self) {
         self.remove();
     }
@@ -264,7 +262,6 @@ pub(super) fn write_all<S: Storage>(
     }
 }
 
-/// A base being read.
 #[derive(Debug)]
 pub struct BaseReader<S: Storage> {
     file: S::File,

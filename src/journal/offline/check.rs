@@ -80,7 +80,6 @@ pub enum Verdict {
     Unreadable(JournalError),
 }
 
-/// The results.
 #[derive(Debug)]
 pub struct Report {
     /// All files: bases, the log from its oldest segment on, the other segments.
@@ -91,7 +90,6 @@ pub struct Report {
     /// Queues, those without a job included.
     pub queues: u64,
     pub schedules: u64,
-    /// The newest batch.
     pub index: Index,
     /// The last instant that the journal knows of; 0 if it is empty.
     pub now: Micros,

@@ -70,7 +70,6 @@ impl Header {
         Seed::new(self.generation, self.salt, self.version as u8)
     }
 
-    /// The whole block.
     pub fn encode(&self, magic: Magic) -> Box<[u8; HEADER_BYTES as usize]> {
         let mut copy = [0; COPY_BYTES];
         copy[..8].copy_from_slice(magic.bytes());

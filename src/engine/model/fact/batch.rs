@@ -6,7 +6,6 @@ use crate::time::Micros;
 /// The facts of a turn, encoded, in order.
 #[derive(Default, Debug)]
 pub struct Facts {
-    /// The encoded facts.
     pub bytes: Vec<u8>,
     pub count: u64,
 }
@@ -19,7 +18,6 @@ impl Facts {
         self.count = 0;
     }
 
-    /// Appends one.
     pub fn push(&mut self, fact: &Fact<'_>) {
         fact.encode(&mut self.bytes);
         self.count += 1;

@@ -25,9 +25,7 @@ pub struct Malformed {
 const EVERY: u8 = 0;
 const CRON: u8 = 1;
 
-/// Where encoded fields go.
 pub trait Sink {
-    /// Takes the next bytes.
     fn put(&mut self, bytes: &[u8]);
 }
 
@@ -55,7 +53,6 @@ impl ByteCount {
     }
 }
 
-/// Appends fields.
 pub(in crate::engine) struct Writer<'w, S>(pub(in crate::engine) &'w mut S);
 
 impl<S: Sink> Writer<'_, S> {
@@ -229,7 +226,6 @@ impl<S: Sink> Writer<'_, S> {
     }
 }
 
-/// Reads encoded facts.
 #[derive(Debug)]
 pub struct FactReader<'a> {
     bytes: &'a [u8],
@@ -237,17 +233,14 @@ pub struct FactReader<'a> {
 }
 
 impl<'a> FactReader<'a> {
-    /// Begins at the first byte.
     pub fn new(bytes: &'a [u8]) -> FactReader<'a> {
         FactReader { bytes, at: 0 }
     }
 
-    /// Begins at this one.
     pub(super) fn from(bytes: &'a [u8], at: usize) -> FactReader<'a> {
         FactReader { bytes, at }
     }
 
-    /// Whether all was read.
     pub fn is_done(&self) -> bool {
         self.at == self.bytes.len()
     }

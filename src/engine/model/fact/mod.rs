@@ -1,8 +1,6 @@
 //! A decision, with nothing left open. Facts are all that [`apply`](crate::engine::Engine::apply) reads, without clock,
 //! setting or client, so that replaying them gives the same state in every later version.
 
-#![allow(missing_docs, reason = "a field whose name says what it is has none")]
-
 mod batch;
 mod bytes;
 mod codec;
@@ -73,7 +71,6 @@ pub struct Inherited {
     pub place: Option<i64>,
 }
 
-/// One fact.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fact<'a> {
     /// Binds a number to a name; later facts use the number.
@@ -185,7 +182,6 @@ pub enum Fact<'a> {
         priority: u8,
         /// The consumer's error text.
         error: Option<&'a [u8]>,
-        /// Where it goes.
         to: Destination,
     },
     /// The lease ends later (or earlier).
@@ -194,11 +190,9 @@ pub enum Fact<'a> {
     LeaseOver {
         queue: QueueNo,
         id: &'a [u8],
-        /// The connection closed.
         lost: bool,
         /// The attempt counts; not in an orderly shutdown.
         counted: bool,
-        /// Where it goes.
         to: Destination,
     },
     /// Removed by a client; a window on the id goes too.
@@ -264,11 +258,7 @@ pub enum Fact<'a> {
     },
     /// Which directions of the queue are closed from now on: it was paused or resumed, or a pause
     /// ended by itself.
-    Paused {
-        queue: QueueNo,
-        /// Both directions.
-        pauses: Pauses,
-    },
+    Paused { queue: QueueNo, pauses: Pauses },
     /// The following facts of the batch happened at this instant, which is not before that of the previous facts.
     At { now: Micros },
     /// A node has begun to lead. The leases that would have ended in the stall, and in one that was not over, are
@@ -276,7 +266,6 @@ pub enum Fact<'a> {
     Led {
         /// The epoch.
         term: u64,
-        /// The node's id.
         node: u64,
         /// When the leader before was last heard.
         stall_from: Millis,
