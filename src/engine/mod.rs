@@ -33,7 +33,7 @@ use crate::ids::{ClientId, Db};
 use crate::time::{Micros, Millis};
 use decide::transaction::{self, TransactionBegun, WholeTransaction};
 use decide::watch::{Stamp, Watched};
-use journal_room::{Bound, Flow};
+use journal_room::Flow;
 use model::event::Events;
 pub use model::fact::{Applying, Facts};
 use model::fact::{Fact, Malformed};
@@ -530,19 +530,6 @@ impl Engine {
     /// become without a job being added. O(16).
     pub fn base_bytes_later(&self) -> u64 {
         journal_room::base_bytes_later(&self.store)
-    }
-
-    /// By how much a request can make [`Engine::base_bytes_later`] larger, bytes; 0 for one that
-    /// goes on however small a base must be.
-    pub fn growth_bytes_max(request: &Request<'_>) -> u64 {
-        Bound::of(request).map_or(0, |bound| bound.growth_bytes())
-    }
-
-    /// The most bytes of facts that a request itself makes. Passing time and hand-offs to waiters
-    /// come on top, and fit into the room too. A RESERVE begins with room for one job and takes as
-    /// many as fit; every other request begins with room for all of this.
-    pub fn facts_bytes_max(request: &Request<'_>) -> u64 {
-        Bound::of(request).map_or(0, |bound| bound.bytes())
     }
 }
 

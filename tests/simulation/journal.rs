@@ -1,12 +1,12 @@
 //! The journal as the auditor sees it: what it allows, what was made of its room, and when no lease
 //! could end.
 
-use delayd::engine::journal_room::{Flow, Room, SIZES};
+use delayd::engine::Outcome;
+use delayd::engine::journal_room::{Bound, Flow, Room, SIZES};
 use delayd::engine::model::fact::{Fact, Facts};
 use delayd::engine::model::group::Grouping;
 use delayd::engine::model::request::{Request, Which};
 use delayd::engine::model::schedule::Scheduling;
-use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::time::{Micros, Millis};
 
@@ -231,7 +231,7 @@ impl Check<'_> {
         let mut waiting = self.auditor.model.waiting.values();
         let moved = waiting.any(|waiter| matches!(waiter.taking.kind, Kind::Move { .. }));
         if let Some(request) = request.filter(|_| !moved) {
-            let max = Engine::facts_bytes_max(request);
+            let max = Bound::of(request).unwrap_or_default().bytes();
             assert!(own_bytes <= max, "{own_bytes} bytes of facts, {max} at most: {request:?}");
         }
     }
@@ -240,12 +240,13 @@ impl Check<'_> {
     pub fn refused_by_journal(&mut self) -> bool {
         let Input::Request { client, request, .. } = self.step.input else { return false };
         let (bytes, reserve) = self.room_before;
-        let max = Engine::facts_bytes_max(request);
+        let max = Bound::of(request).unwrap_or_default().bytes();
         let ends = ends_jobs(request) || self.in_transaction();
         let allowed = if ends { bytes.saturating_add(reserve) } else { bytes };
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
         let refused = matches!(said, Some(Said::Error(text)) if text.starts_with("MISCONF "));
-        let growth = Engine::growth_bytes_max(request) + self.run_bytes(request);
+        let growth =
+            Bound::of(request).unwrap_or_default().growth_bytes() + self.run_bytes(request);
         let crowded = self.would_crowd(growth, refused);
         let journal = &self.auditor.journal;
         let (short, fits) = (journal.is_short(), allowed >= max);

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use delayd::engine::journal_room::deleting_bytes;
+use delayd::engine::Outcome;
+use delayd::engine::journal_room::{Bound, deleting_bytes};
 use delayd::engine::model::fact::{Fact, FactId};
 use delayd::engine::model::policy::Policy;
 use delayd::engine::model::request::{
     Add, Find, JobState, Move, Push, QueueName, Request, Side, Taken, Wait, When,
 };
 use delayd::engine::model::token;
-use delayd::engine::{Engine, Outcome};
 use delayd::ids::{ClientId, Db};
 use delayd::limits::COUNT_MAX;
 use delayd::time::{Micros, Millis};
@@ -329,7 +329,7 @@ impl Check<'_> {
             }
         });
         let bytes = equal.map(|id| deleting_bytes(id.len())).sum::<u64>();
-        bytes.max(Engine::facts_bytes_max(&one))
+        bytes.max(Bound::of(&one).unwrap_or_default().bytes())
     }
 
     /// How a request takes, if this is about its own request.

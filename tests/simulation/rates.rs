@@ -1,7 +1,6 @@
 //! The rates of groups: when one is closed by them, opens, and is forgotten.
 
-use delayd::engine::Engine;
-use delayd::engine::journal_room::SIZES;
+use delayd::engine::journal_room::{Bound, SIZES};
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::group::GroupRate;
 use delayd::ids::QueueNo;
@@ -182,7 +181,7 @@ impl Check<'_> {
     /// Whether there was room for time to pass; none if that depends on what came before in the step.
     pub fn time_passes(&self) -> Option<bool> {
         let promised = match self.step.input {
-            Input::Request { request, .. } => Engine::facts_bytes_max(request),
+            Input::Request { request, .. } => Bound::of(request).unwrap_or_default().bytes(),
             _ => 0,
         };
         let left = self.room_before.0;

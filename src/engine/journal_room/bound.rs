@@ -230,7 +230,7 @@ impl Bound {
         })
     }
 
-    /// The most bytes.
+    /// The most bytes of facts that a request itself makes: passing time and hand-offs to waiters come on top.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
