@@ -11,8 +11,6 @@ use crate::ids::{ClientId, Token};
 use crate::limits::UNBOUND_AT_ONCE;
 
 impl Step<'_, '_> {
-    /// The client's connection is gone: it waits for nothing and watches nothing any more, and its bound
-    /// leases end.
     pub fn close(&mut self) {
         self.live.stop_waiting(self.store, self.client);
         self.live.unsent.sent(self.client);
@@ -41,7 +39,6 @@ impl Step<'_, '_> {
         true
     }
 
-    /// In an orderly shutdown: ends all bound leases; true when none is left.
     pub fn end_bound(&mut self) -> bool {
         // Nothing can be recorded any more, and trying again would be for ever: the next start ends them.
         if !self.live.room.lets_time_pass() {
@@ -72,7 +69,6 @@ impl Step<'_, '_> {
 }
 
 impl Live {
-    /// Forgets all that would be done for connections that go.
     pub fn step_down(&mut self) {
         self.unsent.forget();
         self.leases.forget();
@@ -80,13 +76,11 @@ impl Live {
         self.forecast = None;
     }
 
-    /// A half-done request of the client is not repeated. Its effects so far stay.
     pub fn abandon(&mut self, client: ClientId) {
         self.forecast.take_if(|forecast| forecast.client == client);
         self.unfinished.remove(&client);
     }
 
-    /// After a restart, when all is loaded and replayed: the connections of bound leases are gone.
     pub fn recover(&mut self, store: &mut Store) {
         let of_queue = |queue: &Queue| {
             let leased = queue.leases.iter(store.timers());

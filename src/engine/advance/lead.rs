@@ -15,7 +15,6 @@ use crate::time::Micros;
 const RATE_SPAN_US: u64 = 1_000_000;
 
 impl Step<'_, '_> {
-    /// From here on this engine decides. The fact that says so is the first one.
     pub fn lead(&mut self, lead: &Lead) {
         let &Lead { term, node, level, from, to } = lead;
         self.live.unlead(self.store);

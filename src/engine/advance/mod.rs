@@ -16,11 +16,9 @@ use crate::engine::store::{Located, Store};
 use crate::limits;
 use crate::time::Millis;
 
-/// The reply to a waiter whose deadline came, or that CLIENT UNBLOCK released.
 pub const TIMED_OUT: Reply<'static> = Reply::NilArray;
 
 impl Step<'_, '_> {
-    /// Lets time pass, in about as many steps as the budget has.
     pub fn advance(&mut self) -> bool {
         self.begin_work();
         self.live.handed_bytes = 0;
@@ -176,8 +174,6 @@ impl Step<'_, '_> {
     }
 }
 
-/// When time must pass next, at the latest. Without work that waits for space, and without deadlines on the monotonic
-/// clock.
 pub fn next_wakeup(store: &Store, live: &Live) -> Option<Millis> {
     let passes = live.room.lets_time_pass();
     let serves = !live.touched.is_empty() && live.room.serves();

@@ -40,8 +40,6 @@ pub enum Watched {
 }
 
 impl Step<'_, '_> {
-    /// The current queue. Its due jobs are swept first, within a small budget. The client counts as
-    /// watching it from here on.
     pub fn stamp(&mut self, name: QueueName<'_>) -> Stamp {
         self.queue(name);
         let stamp = self.stamp_of(name);
@@ -51,9 +49,8 @@ impl Step<'_, '_> {
         stamp
     }
 
-    /// Whether any of `queues` has changed since it was stamped. Due jobs and ended leases count: they are swept before
-    /// any queue is compared. A queue that did not exist is unchanged if it has not existed in between either. Cost: as
-    /// EXISTS of all of them.
+    /// Due jobs and ended leases count: they are swept before any queue is compared. A queue that did not exist is
+    /// unchanged if it has not existed in between either.
     pub fn compare<'q>(
         &mut self,
         queues: impl Iterator<Item = (QueueName<'q>, Stamp)> + Clone,

@@ -85,8 +85,6 @@ impl TakenJobs {
 }
 
 impl Step<'_, '_> {
-    /// Hands ready jobs to waiters: the end of a step. Queues whose waiters the journal holds back
-    /// stay on the list for the next one.
     pub fn hand_off(&mut self) {
         let mut next = 0;
         while next < self.live.touched.len() && self.live.room.serves() {
@@ -306,7 +304,6 @@ fn shared_from_front(queue: &Queue) -> Error {
 }
 
 impl Live {
-    /// Takes `client` out of the lines without a reply; false if it does not wait.
     pub fn stop_waiting(&mut self, store: &mut Store, client: ClientId) -> bool {
         self.waiters.leave(client, |db, name| {
             if let Some(number) = store.queue_no(db, name) {

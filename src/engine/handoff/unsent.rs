@@ -12,8 +12,6 @@ use crate::ids::{QueueNo, Token};
 use crate::limits::RETURNED_AT_ONCE;
 
 impl Step<'_, '_> {
-    /// Unsent jobs of the client never left: they go back to their old place, and on to waiting
-    /// clients.
     pub fn unsend(&mut self) {
         self.live.unsent.give_back(self.client);
         self.within(RETURNED_AT_ONCE, Step::return_unsent);

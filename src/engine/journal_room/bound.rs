@@ -511,8 +511,6 @@ pub fn returning_bytes_max(data_bytes: usize, backoff: &Backoff) -> u64 {
     SIZES.unpopped + data_bytes as u64 + binding_policy(backoff)
 }
 
-/// The size of a base, bytes, once all jobs there are have been delivered: the most that it can
-/// become without a job being added. O(16).
 pub fn base_bytes_later(store: &Store) -> u64 {
     let jobs: u64 = store.counts().iter().sum();
     store.base_bytes() + jobs * SIZES.delivered_image + store.coming_image_bytes()

@@ -27,8 +27,7 @@ pub struct QueueView<'a> {
     pub returned: u64,
 }
 
-/// Visits up to `count` queues from `from` on; returns where to go on, none at the end. `waiters` returns how many wait
-/// for a queue.
+/// `waiters` returns how many wait for a queue.
 pub fn walk(
     store: &mut Store,
     (from, count): (QueueWalk, u32),
@@ -48,15 +47,12 @@ pub fn walk(
     Some(walk)
 }
 
-/// The names of all queues.
 pub fn names(store: &Store) -> impl Iterator<Item = &[u8]> {
     let first = next_queue(store, QueueWalk::default());
     let all = std::iter::successors(first, |(_, walk)| next_queue(store, *walk));
     all.map(|(number, _)| &*store.queue(number).name)
 }
 
-/// The earliest due time among the ready jobs of up to `count` queues from `from` on, and where
-/// to go on.
 pub fn oldest_ready(
     store: &Store,
     from: QueueWalk,

@@ -105,8 +105,6 @@ pub enum TransactionBegun {
 }
 
 impl Step<'_, '_> {
-    /// Begins a transaction whose client may come to hold this many bytes for it: replies, and unsent jobs. Cost: about
-    /// that of running it.
     pub fn begin_transaction(
         &mut self,
         whole: &WholeTransaction<'_>,
@@ -174,8 +172,7 @@ impl Step<'_, '_> {
         TransactionBegun::Begun(needs)
     }
 
-    /// The most bytes that a request decided alone may answer now. Due jobs are swept first, so that they are counted.
-    /// that of running it.
+    /// Due jobs are swept first, so that they are counted.
     pub fn answer_bytes_max(&mut self, request: &Request<'_>) -> u64 {
         self.hand_off();
         request.for_each_queue(|queue| {
@@ -192,7 +189,6 @@ impl Step<'_, '_> {
         if counted { reply_bytes } else { reply_bytes.max(2 * BODIES_BYTES_MAX as u64) }
     }
 
-    /// All requests of the transaction have been decided: serve waiting clients with the jobs they left.
     pub fn end_transaction(&mut self) {
         self.live.in_transaction = false;
         self.live.room.end_whole();
@@ -228,8 +224,6 @@ impl Step<'_, '_> {
     }
 }
 
-/// Whether a request in a transaction would be refused now, for lack of memory or of the journal's
-/// space, or by its queue; the last only if `limits`, because earlier commands may change that.
 pub fn check_queued(
     store: &Store,
     live: &Live,

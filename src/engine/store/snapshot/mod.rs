@@ -324,8 +324,7 @@ impl Store {
         running.is_some_and(|running| running.grave.is_some()) || !self.kept.is_empty()
     }
 
-    /// Begins a base file, with the minutes if they take no more than `minutes_room` bytes. One that is being written is
-    /// abandoned.
+    /// With the minutes if they take no more than `minutes_room` bytes.
     pub fn begin_base(&mut self, minutes_room: u64) {
         self.abandon_base();
         self.bases.number = self.bases.number.checked_add(1).unwrap_or(1);
@@ -346,8 +345,7 @@ impl Store {
         self.cut_minutes(minutes_room);
     }
 
-    /// As [`Store::begin_base`], of the queues of one partition of `count`, with the policies that they need. Nothing
-    /// may change meanwhile. The minutes of all queues together go to the first.
+    /// With the policies that its queues need. The minutes of all queues together go to the first.
     pub fn begin_part(&mut self, partition: u16, count: u16, minutes_room: u64) {
         self.begin_base(minutes_room);
         let running = self.bases.running();
@@ -355,7 +353,6 @@ impl Store {
         running.walk = SnapshotWalk::Queues { db: 0, place: 0, at: None };
     }
 
-    /// Gives up the base file that is being written, if there is one, and forgets the output.
     pub fn abandon_base(&mut self) {
         self.bases.output = Vec::new();
         if let Some(running) = self.bases.running.take() {
@@ -479,8 +476,6 @@ impl Bases {
 }
 
 impl Store {
-    /// Appends images to the output; true when the base file is complete. Ends after `images_max`
-    /// steps of the walk or with the image that reaches `bytes_max`.
     pub fn base_slice(&mut self, images_max: u32, bytes_max: usize) -> bool {
         let before = self.bases.output.len();
         for _ in 0..images_max {
@@ -495,17 +490,14 @@ impl Store {
         false
     }
 
-    /// The images that are to go to the base file, whole ones only.
     pub fn base_output(&self) -> &[u8] {
         &self.bases.output
     }
 
-    /// The same, to be taken away.
     pub fn base_output_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bases.output
     }
 
-    /// The sum over the images of the newest base file, once all are made.
     pub fn base_sum(&self) -> Option<u64> {
         self.bases.sum
     }
@@ -514,7 +506,6 @@ impl Store {
         self.bases.is_running()
     }
 
-    /// How many bytes of images a base file would have if it were written now. O(16).
     pub fn base_bytes(&self) -> u64 {
         let queues: u64 = self.databases.iter().map(|database| database.image_bytes).sum();
         let counts = record::ImageCounts {
