@@ -1,12 +1,12 @@
 //! A queue's user settings and its pauses.
 
 use crate::engine::model::fact::Fact;
-use crate::engine::model::group::{GroupRate, GroupRetry};
+use crate::engine::model::group::GroupRate;
 use crate::engine::model::queue_settings::{Later, Pause, Pauses, QueueSettings, Setting};
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Direction, JobState, QueueName};
 use crate::engine::model::turn::Outcome;
-use crate::engine::step::{Live, Step};
+use crate::engine::step::Step;
 use crate::engine::store::Located;
 use crate::engine::store::pace::Pace;
 use crate::engine::store::queue::QUEUE_BYTES;
@@ -19,7 +19,12 @@ impl Step<'_, '_> {
         let number = self.queue(name);
         let queue = number.map(|number| self.store.queue(number));
         let own = queue.and_then(|queue| queue.settings.as_deref()).cloned().unwrap_or_default();
-        self.reply_settings(&self.live.defaults().merged(&own), &own, only, |_| true)
+        self.reply_settings(&self.defaults().merged(&own), &own, only, |_| true)
+    }
+
+    /// As they hold without any.
+    pub(super) fn defaults(&self) -> QueueSettings {
+        QueueSettings::defaults(self.live.settings.lease_ms_default)
     }
 
     /// Those of one kind as they hold, and which of them are `own`.
@@ -207,29 +212,5 @@ impl Step<'_, '_> {
             return Ok(());
         }
         self.live.check_room_for(self.store, more)
-    }
-}
-
-impl Live {
-    /// The defaults of a queue without settings.
-    pub(super) fn defaults(&self) -> QueueSettings {
-        QueueSettings {
-            attempts: Some(limits::ATTEMPTS_DEFAULT),
-            backoff: Some(Default::default()),
-            lease_ms: Some(self.settings.lease_ms_default),
-            priority: Some(limits::PRIORITY_DEFAULT),
-            ttl_ms: Some(0),
-            max_jobs: Some(0),
-            max_leased: Some(0),
-            rate: Some(0),
-            dead_retention_ms: Some(limits::DEAD_RETENTION_MS_DEFAULT),
-            dead_max: Some(limits::DEAD_COUNT_DEFAULT),
-            due_enters: Some(Default::default()),
-            group_weight: Later(Some(limits::GROUP_WEIGHT_DEFAULT)),
-            group_max_leased: Later(Some(0)),
-            group_retry: Later(Some(GroupRetry::Pass)),
-            group_rate: Later(Some(GroupRate::NONE)),
-            group_max_jobs: Later(Some(0)),
-        }
     }
 }

@@ -138,7 +138,7 @@ impl Step<'_, '_> {
         let own: QueueSettings = own.unwrap_or_default().into();
         let queue = self.queue(name).map(|number| self.store.queue(number));
         let set = queue.and_then(|queue| queue.settings.as_deref()).cloned().unwrap_or_default();
-        let holds = self.live.defaults().merged(&set).merged(&own);
+        let holds = self.defaults().merged(&set).merged(&own);
         self.reply_settings(&holds, &own, only, Setting::is_of_groups)
     }
 

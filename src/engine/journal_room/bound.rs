@@ -141,31 +141,17 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
         unleased,
         unpopped: Fact::Unpopped { queue, image }.encoded_bytes() + META_BYTES + unpaced,
         backoff: binding_policy(&backoff),
-        configured: Fact::Configured { queue, settings: everything(backoff) }.encoded_bytes(),
+        configured: Fact::Configured {
+            queue,
+            settings: Box::new(QueueSettings {
+                backoff: Some(backoff),
+                ..QueueSettings::defaults(0)
+            }),
+        }
+        .encoded_bytes(),
         delivered_image: record::history_bytes() + record::lateness_growth(true, true),
     }
 });
-
-fn everything(backoff: Backoff) -> Box<QueueSettings> {
-    Box::new(QueueSettings {
-        attempts: Some(0),
-        backoff: Some(backoff),
-        lease_ms: Some(0),
-        priority: Some(0),
-        ttl_ms: Some(0),
-        max_jobs: Some(0),
-        max_leased: Some(0),
-        rate: Some(0),
-        dead_retention_ms: Some(0),
-        dead_max: Some(0),
-        due_enters: Some(Default::default()),
-        group_weight: Later(Some(1)),
-        group_max_leased: Later(Some(0)),
-        group_retry: Later(Some(Default::default())),
-        group_rate: Later(Some(GroupRate::NONE)),
-        group_max_jobs: Later(Some(0)),
-    })
-}
 
 /// Bytes of facts.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -5,6 +5,7 @@ use std::mem::size_of;
 
 use crate::engine::model::group::{GroupRate, GroupRetry};
 use crate::engine::model::policy::{Backoff, Steps};
+use crate::limits;
 use crate::time::{Micros, Millis, Written};
 use crate::words::words;
 
@@ -135,6 +136,28 @@ words! {
 }
 
 impl QueueSettings {
+    /// Those of a queue for which nothing is set, on a server with this lease: all of them.
+    pub(in crate::engine) fn defaults(lease_ms: u64) -> QueueSettings {
+        QueueSettings {
+            attempts: Some(limits::ATTEMPTS_DEFAULT),
+            backoff: Some(Backoff::default()),
+            lease_ms: Some(lease_ms),
+            priority: Some(limits::PRIORITY_DEFAULT),
+            ttl_ms: Some(0),
+            max_jobs: Some(0),
+            max_leased: Some(0),
+            rate: Some(0),
+            dead_retention_ms: Some(limits::DEAD_RETENTION_MS_DEFAULT),
+            dead_max: Some(limits::DEAD_COUNT_DEFAULT),
+            due_enters: Some(Side::default()),
+            group_weight: Later(Some(limits::GROUP_WEIGHT_DEFAULT)),
+            group_max_leased: Later(Some(0)),
+            group_retry: Later(Some(GroupRetry::Pass)),
+            group_rate: Later(Some(GroupRate::NONE)),
+            group_max_jobs: Later(Some(0)),
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         *self == QueueSettings::default()
     }
