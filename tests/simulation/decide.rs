@@ -374,7 +374,8 @@ impl<'c> Check<'c> {
     pub fn check_from_the_back(&mut self, taking: Taking, queues: &[QueueKey]) {
         let side = taking.kind.side().expect("from a side");
         // A job that was there for a moment of the step is enough for who waits.
-        let came = self.step.facts.iter().any(|fact| fact.is_ok_and(|fact| fact.group().is_some()));
+        let came =
+            self.step.facts.iter().any(|fact| fact.is_ok_and(|fact| fact.beside().0.is_some()));
         let right = queues.iter().any(|key| {
             let of = self.auditor.model.queues.get(key);
             let there = |of: &ModelQueue| of.is_shared() || self.grouped_before.contains(key);

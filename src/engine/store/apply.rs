@@ -254,7 +254,8 @@ impl Store {
                 (true, &written[..], self.hasher().number(number))
             }
         };
-        let content = self.content(queue, id, fact.group(), fact.meta(), body);
+        let (group, meta) = fact.beside();
+        let content = self.content(queue, id, group, meta, body);
         let first = inherited.map_or(added, |kept| kept.added);
         let index = self.enter_job(queue, content, (policy, priority, hash), first);
         self.queue_mut(queue).generated_form |= !made && id.len() == token::ID_BYTES;

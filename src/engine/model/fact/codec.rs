@@ -135,10 +135,10 @@ macro_rules! facts {
             /// Appends the encoded fact. Cost: one copy of id and body.
             pub fn encode(&self, out: &mut impl Sink) {
                 let w = &mut Writer(out);
-                if let Some(name) = self.group() {
+                let (group, meta) = self.beside();
+                if let Some(name) = group {
                     w.u8(WITH_GROUP).bytes(name);
                 }
-                let meta = self.meta();
                 if !meta.is_none() {
                     w.u8(WITH_META).bytes(meta.block());
                 }
@@ -270,9 +270,8 @@ impl<'a> Fact<'a> {
             Fact::Added { inherited, .. } => *inherited = kept,
             _ => return Err(r.malformed()),
         }
-        let grouped = group.is_none_or(|name| fact.set_group(name));
-        let fits = grouped && meta.is_none_or(|meta| fact.set_meta(meta));
-        if fits { Ok(fact) } else { Err(r.malformed()) }
+        let is_plain = group.is_none() && meta.is_none();
+        if is_plain || fact.set_beside(group, meta) { Ok(fact) } else { Err(r.malformed()) }
     }
 }
 
@@ -548,12 +547,12 @@ mod tests {
 
     fn with_meta(mut fact: Fact<'static>) -> Fact<'static> {
         let given = Meta::read(b"\x06\x04\0tenantacme\x01\0\0k").expect("two pairs");
-        assert!(fact.set_meta(given), "a fact without META");
+        assert!(fact.set_beside(None, Some(given)), "a fact without META");
         fact
     }
 
     fn with_group(mut fact: Fact<'static>) -> Fact<'static> {
-        assert!(fact.set_group(b"acme"), "a fact without a group");
+        assert!(fact.set_beside(Some(b"acme"), None), "a fact without a group");
         fact
     }
 

@@ -376,51 +376,29 @@ impl<'a> Fact<'a> {
         })
     }
 
-    /// The META that a job or a schedule comes with.
-    pub fn meta(&self) -> Meta<'_> {
+    /// The group and the META of the job, or of the jobs of the schedule, that comes with it.
+    pub fn beside(&self) -> (Option<&[u8]>, Meta<'_>) {
         match self {
-            Fact::Added { meta, .. }
-            | Fact::SuccessorSet { meta, .. }
-            | Fact::Unpopped { image: Image { meta, .. }, .. } => *meta,
-            Fact::Scheduled { definition, .. } => definition.meta(),
-            _ => Meta::NONE,
+            Fact::Added { group, meta, .. }
+            | Fact::SuccessorSet { group, meta, .. }
+            | Fact::Unpopped { image: Image { group, meta, .. }, .. } => (*group, *meta),
+            Fact::Scheduled { definition, .. } => (definition.group(), definition.meta()),
+            _ => (None, Meta::NONE),
         }
     }
 
-    /// Gives META to the job or the schedule that comes with it; false if none does.
-    pub(super) fn set_meta(&mut self, given: Meta<'a>) -> bool {
+    /// Gives it these, as far as they are there; false if no job or schedule comes with it.
+    pub(super) fn set_beside(&mut self, name: Option<&'a [u8]>, given: Option<Meta<'a>>) -> bool {
         match self {
-            Fact::Added { meta, .. }
-            | Fact::SuccessorSet { meta, .. }
-            | Fact::Unpopped { image: Image { meta, .. }, .. } => {
-                *meta = given;
+            Fact::Added { group, meta, .. }
+            | Fact::SuccessorSet { group, meta, .. }
+            | Fact::Unpopped { image: Image { group, meta, .. }, .. } => {
+                (*group, *meta) = (name.or(*group), given.unwrap_or(*meta));
             }
-            Fact::Scheduled { definition, .. } => definition.set_meta(given),
-            _ => return false,
-        }
-        true
-    }
-
-    /// The group of a job or of the jobs of a schedule that comes with it.
-    pub fn group(&self) -> Option<&[u8]> {
-        match self {
-            Fact::Added { group, .. }
-            | Fact::SuccessorSet { group, .. }
-            | Fact::Unpopped { image: Image { group, .. }, .. } => *group,
-            Fact::Scheduled { definition, .. } => definition.group(),
-            _ => None,
-        }
-    }
-
-    /// Puts the job or the jobs of the schedule that comes with it into a group; false if none does.
-    pub(super) fn set_group(&mut self, name: &'a [u8]) -> bool {
-        match self {
-            Fact::Added { group, .. }
-            | Fact::SuccessorSet { group, .. }
-            | Fact::Unpopped { image: Image { group, .. }, .. } => {
-                *group = Some(name);
+            Fact::Scheduled { definition, .. } => {
+                name.into_iter().for_each(|name| definition.set_group(name));
+                given.into_iter().for_each(|given| definition.set_meta(given));
             }
-            Fact::Scheduled { definition, .. } => definition.set_group(name),
             _ => return false,
         }
         true

@@ -99,7 +99,8 @@ impl<'a> DumpFields<'a> {
                 queue, id, policy, priority, absolute, added, due, body, ..
             } => {
                 put!(self.job(queue, id); policy, priority, absolute, added, due, body);
-                self.beside(fact.group(), fact.meta())
+                let (group, meta) = fact.beside();
+                self.beside(group, meta)
             }
             Fact::Succeeded { queue, id, acked, ready, left } => {
                 put!(self.job(queue, id); acked, ready, left)
