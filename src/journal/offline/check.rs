@@ -68,9 +68,10 @@ pub struct Spot {
 }
 
 /// Whether a start would succeed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum Verdict {
     /// It would.
+    #[default]
     Good,
     /// It would, and cut what was never fully written.
     Torn(Cut, Box<Spot>),
@@ -80,7 +81,7 @@ pub enum Verdict {
     Unreadable(JournalError),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Report {
     /// All files: bases, the log from its oldest segment on, the other segments.
     pub files: Vec<FileReport>,
@@ -198,19 +199,7 @@ pub fn check<S: Storage>(storage: &Arc<S>, progress: &mut dyn FnMut(u64, u64)) -
 
 impl Report {
     fn unreadable(error: JournalError) -> Report {
-        Report {
-            files: Vec::new(),
-            verdict: Verdict::Unreadable(error),
-            jobs: [0; 4],
-            queues: 0,
-            schedules: 0,
-            index: Index(0),
-            now: Micros(0),
-            base: Index(0),
-            replayed: (0, 0),
-            log: LogReport::default(),
-            notices: Vec::new(),
-        }
+        Report { verdict: Verdict::Unreadable(error), ..Report::default() }
     }
 }
 
