@@ -13,6 +13,7 @@
 //! ahead of the leader's would give another order.
 
 use crate::engine::step::Live;
+use crate::engine::step::sweep::open_ahead;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::JobStage;
 use crate::ids::QueueNo;
@@ -103,19 +104,6 @@ fn pass_queue(store: &mut Store, number: QueueNo, at: Millis, steps: &mut u32) -
         }
     }
     if due { Passed::Due } else { Passed::All }
-}
-
-/// As on the deciding engine.
-fn open_ahead(store: &mut Store, opening: &mut u32, number: QueueNo, at: Millis) -> Millis {
-    let next_ms = at.plus(1);
-    if store.queue(number).opening >= next_ms {
-        return next_ms;
-    }
-    let share = opening.div_ceil(2);
-    let mut left = share;
-    let done = store.open_next(number, &mut left);
-    *opening -= share - left;
-    if done { Millis(0) } else { next_ms }
 }
 
 /// Drops entries of queues that are gone, and looks at the others as often as the leader does.

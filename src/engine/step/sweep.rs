@@ -6,10 +6,10 @@ use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::request::JobState;
 use crate::engine::step::retry::Failure;
 use crate::engine::step::{Step, events, forecast};
-use crate::engine::store::Located;
 use crate::engine::store::apply::Swept;
 use crate::engine::store::groups::Groups;
 use crate::engine::store::jobs::{JobIndex, JobStage};
+use crate::engine::store::{Located, Store};
 use crate::ids::QueueNo;
 use crate::time::Millis;
 use crate::wheel::Peek;
@@ -43,7 +43,7 @@ impl Step<'_, '_> {
                 self.list_sweeping(number);
                 return false;
             }
-            let opening = self.open_ahead(number);
+            let opening = open_ahead(self.store, &mut self.live.opening, number, self.now.floor());
             self.store.rearm(number, opening);
             // A lease that ended with a backoff of 0 left a job that is due now.
             if self.store.queue(number).wake > self.now.floor() {
@@ -51,22 +51,6 @@ impl Step<'_, '_> {
                 return true;
             }
         }
-    }
-
-    /// Opens slots of a queue's delayed jobs ahead of their time, in slices: when to go on at the
-    /// earliest. A slot of 65 s can hold millions of jobs, and until it was opened none of them could
-    /// fall due.
-    fn open_ahead(&mut self, number: QueueNo) -> Millis {
-        let next_ms = self.now.floor().plus(1);
-        if self.store.queue(number).opening >= next_ms {
-            return next_ms;
-        }
-        // Half of what is left, so that no queue keeps the others from being opened.
-        let share = self.live.opening.div_ceil(2);
-        let mut left = share;
-        let done = self.store.open_next(number, &mut left);
-        self.live.opening -= share - left;
-        if done { Millis(0) } else { next_ms }
     }
 
     /// Ends pauses that are over.
@@ -267,4 +251,20 @@ impl Step<'_, '_> {
             stage => unreachable!("a {stage:?} job does not end by itself"),
         }
     }
+}
+
+/// Opens slots of a queue's delayed jobs ahead of their time, in slices: when to go on at the
+/// earliest. A slot of 65 s can hold millions of jobs, and until it was opened none of them could
+/// fall due.
+pub fn open_ahead(store: &mut Store, opening: &mut u32, number: QueueNo, at: Millis) -> Millis {
+    let next_ms = at.plus(1);
+    if store.queue(number).opening >= next_ms {
+        return next_ms;
+    }
+    // Half of what is left, so that no queue keeps the others from being opened.
+    let share = opening.div_ceil(2);
+    let mut left = share;
+    let done = store.open_next(number, &mut left);
+    *opening -= share - left;
+    if done { Millis(0) } else { next_ms }
 }
