@@ -67,15 +67,11 @@ impl Step<'_, '_> {
         name: &[u8],
         for_ms: Option<u64>,
     ) -> Result<Outcome, Error> {
-        let max_ms = self.live.settings.delay_ms_max;
-        if let Some(asked_ms) = for_ms.filter(|asked_ms| *asked_ms > max_ms) {
-            return Err(Error::PauseTooLong { asked_ms, max_ms });
-        }
+        let pause = self.pause_for(for_ms)?;
         let Some((queue, number)) = self.found(queue, name) else {
             return Ok(self.reply(Reply::Integer(0)));
         };
-        let until = |ms| Pause::Until(self.now.ceil().plus(ms));
-        self.put_schedule_pause(queue, number, for_ms.map_or(Pause::Endless, until));
+        self.put_schedule_pause(queue, number, pause);
         Ok(self.reply(Reply::Integer(1)))
     }
 
