@@ -5,7 +5,7 @@ use crate::engine::model::reply::Reply;
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::across::{Across, Ranking, Rows, Share, key_of};
-use crate::engine::step::slice::Unfinished;
+use crate::engine::step::slice::{Unfinished, resumed};
 use crate::ids::{Db, QueueNo};
 use crate::limits::SURVEY_STEPS_PER_QUEUE;
 
@@ -22,7 +22,7 @@ impl Step<'_, '_> {
             self.rank(number, of, ranking, &mut share);
         }
         if !walk.is_over(self.store, of.db) {
-            return self.put_across(walk);
+            return self.again(Unfinished::Across(walk));
         }
         let Rows::Queues(ranking) = walk.rows else { return self.reply(Reply::Queues(&[])) };
         let mut rows = ranking.finish();
@@ -78,7 +78,7 @@ impl Step<'_, '_> {
             }
         }
         if !is_full && !walk.is_over(self.store, of.db) {
-            return self.put_across(walk);
+            return self.again(Unfinished::Across(walk));
         }
         let Rows::Found(mut found) = walk.rows else { return self.reply(Reply::Found(&[])) };
         found.sort_unstable_by(|one, other| one.queue.cmp(&other.queue));
@@ -87,14 +87,6 @@ impl Step<'_, '_> {
 
     /// The walk that the client has begun, unless it may read others now than then.
     pub(super) fn take_across(&mut self, readable: Readable<'_>) -> Option<Box<Across>> {
-        match self.live.unfinished.remove(&self.client) {
-            Some(Unfinished::Across(walk)) => Some(walk).filter(|walk| walk.is_for(readable)),
-            _ => None,
-        }
-    }
-
-    pub(super) fn put_across(&mut self, walk: Box<Across>) -> Outcome {
-        self.live.unfinished.insert(self.client, Unfinished::Across(walk));
-        Outcome::Again
+        resumed!(self, Across).filter(|walk| walk.is_for(readable))
     }
 }

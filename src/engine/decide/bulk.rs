@@ -9,7 +9,7 @@ use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{JobState, Purge, QueueName, Redrive, When, Which};
 use crate::engine::model::turn::Outcome;
-use crate::engine::step::slice::{GroupPurge, Redriven, Unfinished};
+use crate::engine::step::slice::{GroupPurge, Redriven, Unfinished, resumed};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Located;
 use crate::engine::store::jobs::{JobIndex, JobStage};
@@ -21,10 +21,7 @@ use smallvec::SmallVec;
 
 impl Step<'_, '_> {
     pub fn redrive(&mut self, redrive: &Redrive<'_>) -> Outcome {
-        let begun = match self.live.unfinished.remove(&self.client) {
-            Some(Unfinished::Redrive(begun)) if self.alone => Some(begun),
-            _ => None,
-        };
+        let begun = resumed!(self, Redrive).filter(|_| self.alone);
         let due = match begun {
             Some(progress) => progress.due,
             None => match self.live.settings.resolve("IN", redrive.when, self.now) {
@@ -95,8 +92,7 @@ impl Step<'_, '_> {
             }
             // A transaction cannot be interrupted; what it may move is bounded before.
             if is_looking || self.alone && steps == REDRIVEN_PER_TURN {
-                self.live.unfinished.insert(self.client, Unfinished::Redrive(progress));
-                return Outcome::Again;
+                return self.again(Unfinished::Redrive(progress));
             }
             // The first was promised its room.
             if steps > 0 && !self.live.room.lets_spend(SIZES.redriven) {
@@ -202,10 +198,7 @@ impl Step<'_, '_> {
     }
 
     pub fn purge_group(&mut self, name: QueueName<'_>, group: &[u8], states: [bool; 4]) -> Outcome {
-        let mut begun = match self.live.unfinished.remove(&self.client) {
-            Some(Unfinished::PurgeGroup(begun)) => Some(begun),
-            _ => None,
-        };
+        let mut begun = resumed!(self, PurgeGroup);
         if let Some(queue) = self.queue(name) {
             let (born, floors) = (self.store.queue(queue).born, self.store.floors(queue));
             let at = self.now.floor();

@@ -8,6 +8,7 @@ use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::across::{Across, Rows, Share};
+use crate::engine::step::slice::Unfinished;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{History, JobIndex};
 use crate::ids::QueueNo;
@@ -41,11 +42,11 @@ impl Step<'_, '_> {
             let Rows::Leases(rows) = &mut walk.rows else { break };
             if !self.rank_leases(number, of, rows, &mut share) {
                 walk.step_back();
-                return self.put_across(walk);
+                return self.again(Unfinished::Across(walk));
             }
         }
         if !walk.is_over(self.store, of.db) {
-            return self.put_across(walk);
+            return self.again(Unfinished::Across(walk));
         }
         let Rows::Leases(rows) = walk.rows else { return self.reply(Reply::Leases(&[])) };
         self.reply_leases(rows)

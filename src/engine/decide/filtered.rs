@@ -15,7 +15,7 @@ use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{JobState, When};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
-use crate::engine::step::slice::{BulkProgress, Unfinished};
+use crate::engine::step::slice::{BulkProgress, Unfinished, resumed};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{History, JobIndex};
 use crate::error::Error;
@@ -103,10 +103,7 @@ fn contains(store: &Store, index: JobIndex, finder: &Finder<'_>, steps: &mut u64
 
 impl Step<'_, '_> {
     pub fn bulk(&mut self, of: &Bulk<'_>) -> Outcome {
-        let begun = match self.live.unfinished.remove(&self.client) {
-            Some(Unfinished::Bulk(begun)) => Some(begun),
-            _ => None,
-        };
+        let begun = resumed!(self, Bulk);
         let due = match begun.as_ref().map_or_else(|| self.first_due(of), |begun| Ok(begun.due)) {
             Ok(due) => due,
             Err(error) => return self.refuse(&error),
@@ -133,8 +130,7 @@ impl Step<'_, '_> {
         });
         // What was still to be done went with the queue.
         if (progress.queue, progress.born) == (queue, born) && self.bulk_slice(of, &mut progress) {
-            self.live.unfinished.insert(self.client, Unfinished::Bulk(progress));
-            return Outcome::Again;
+            return self.again(Unfinished::Bulk(progress));
         }
         let count = if of.dry_run { progress.found } else { progress.done };
         self.reply(Reply::Integer(count as i64))

@@ -8,7 +8,7 @@ use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::across::{Ranking, Share};
-use crate::engine::step::slice::{GroupsProgress, Unfinished};
+use crate::engine::step::slice::{GroupsProgress, Unfinished, resumed};
 use crate::engine::store::Located;
 use crate::engine::store::groups::group_bytes;
 use crate::error::{Error, Shown};
@@ -52,10 +52,7 @@ impl Step<'_, '_> {
     }
 
     fn list_groups(&mut self, of: &ListGroups<'_>) -> Outcome {
-        let begun = match self.live.unfinished.remove(&self.client) {
-            Some(Unfinished::Groups(walk)) => Some(walk),
-            _ => None,
-        };
+        let begun = resumed!(self, Groups);
         let queue = self.queue(of.queue);
         let born = queue.map_or(0, |queue| self.store.queue(queue).born);
         let mut walk = begun.filter(|walk| walk.born == born).unwrap_or_else(|| {
@@ -67,8 +64,7 @@ impl Step<'_, '_> {
         if let (Some(groups), Some(queue)) = (groups, queue) {
             while walk.from < groups.end() {
                 let Some(left) = share.left() else {
-                    self.live.unfinished.insert(self.client, Unfinished::Groups(walk));
-                    return Outcome::Again;
+                    return self.again(Unfinished::Groups(walk));
                 };
                 let mut steps = left;
                 let found = groups.next_from(walk.from, &mut steps);

@@ -6,8 +6,7 @@ use crate::engine::model::request::{JobState, QueueName};
 use crate::engine::model::turn::Outcome;
 use crate::engine::model::walk::Cursor;
 use crate::engine::step::Step;
-use crate::engine::step::slice::Slice;
-use crate::engine::step::slice::{KeysProgress, Unfinished};
+use crate::engine::step::slice::{Slice, Unfinished, resumed};
 use crate::engine::store::Located;
 use crate::engine::store::queue::{EarlierPlaces, Queue};
 use crate::error::Error;
@@ -81,10 +80,7 @@ impl Step<'_, '_> {
     }
 
     pub fn keys(&mut self, db: Db, pattern: &[u8]) -> Outcome {
-        let mut walk = match self.live.unfinished.remove(&self.client) {
-            Some(Unfinished::Keys(walk)) => walk,
-            _ => KeysProgress::default(),
-        };
+        let mut walk = resumed!(self, Keys).unwrap_or_default();
         // A transaction cannot be interrupted; what it may look at is bounded before.
         let mut slice = match self.alone {
             true => Slice::new(walk.place, limits::KEYS_PER_TURN, Some(pattern)),
@@ -106,8 +102,7 @@ impl Step<'_, '_> {
             )));
         }
         if walk.place > 0 {
-            self.live.unfinished.insert(self.client, Unfinished::Keys(walk));
-            return Outcome::Again;
+            return self.again(Unfinished::Keys(walk));
         }
         let names: Vec<&[u8]> = walk.names.iter().map(|name| &**name).collect();
         self.reply(Reply::Names(&names))

@@ -211,6 +211,12 @@ impl Step<'_, '_> {
         self.reply(Reply::Error(error))
     }
 
+    /// The client's request goes on from here in the next turn.
+    pub fn again(&mut self, from: Unfinished) -> Outcome {
+        self.live.unfinished.insert(self.client, from);
+        Outcome::Again
+    }
+
     /// Notes that a job of the queue became ready in this step; `place` is its place if it is new.
     pub fn touch(&mut self, number: QueueNo, place: Option<i64>) {
         let aside = self.store.aside_mut(number);

@@ -80,6 +80,18 @@ pub enum Unfinished {
     Schedules(Box<[u8]>),
 }
 
+/// How far the client's request of this kind has come, if it has begun one; what it has begun of another kind is dropped.
+macro_rules! resumed {
+    ($step:expr, $kind:ident) => {
+        match $step.live.unfinished.remove(&$step.client) {
+            Some(Unfinished::$kind(begun)) => Some(begun),
+            _ => None,
+        }
+    };
+}
+
+pub(in crate::engine) use resumed;
+
 /// How far a GROUPS has come.
 #[derive(Debug)]
 pub struct GroupsProgress {

@@ -9,7 +9,7 @@ use crate::engine::model::schedule::{
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::schedule::times::Times;
-use crate::engine::step::slice::Unfinished;
+use crate::engine::step::slice::{Unfinished, resumed};
 use crate::engine::store::schedules::Schedule;
 use crate::error::{Error, Shown};
 use crate::glob;
@@ -82,10 +82,7 @@ impl Step<'_, '_> {
         (after, pattern): (Option<&[u8]>, Option<&[u8]>),
         count: u32,
     ) -> Result<Outcome, Error> {
-        let begun = match self.live.unfinished.remove(&self.client) {
-            Some(Unfinished::Schedules(name)) => Some(name),
-            _ => None,
-        };
+        let begun = resumed!(self, Schedules);
         let Some(queue) = self.queue(queue) else { return Ok(self.reply(Reply::Schedules(&[]))) };
         // A row has a KiB at most, so a reply has 10 MiB.
         let (mut rows, mut steps, mut looked) = (Vec::new(), 0, 0);
@@ -122,9 +119,8 @@ impl Step<'_, '_> {
                     "ERR MATCH: none of the first {looked} names matches, and a transaction examines no more"
                 )));
             }
-            let unfinished = Unfinished::Schedules((**last).into());
-            self.live.unfinished.insert(self.client, unfinished);
-            return Ok(Outcome::Again);
+            let last = Unfinished::Schedules((**last).into());
+            return Ok(self.again(last));
         }
         self.turn.outbox.reply(self.client, Reply::Schedules(&rows));
         Ok(Outcome::Replied)
