@@ -330,17 +330,22 @@ mod tests {
 
     /// One of each, with fields that differ from each other and from zero.
     fn one_of_each() -> Vec<Fact<'static>> {
-        let (queue, id, due) = (QueueNo(7), &b"order:7"[..], Millis(1 << 41));
-        let (number, window_end, lease_end) = (PolicyNo(9), Millis(77), Millis(88));
+        let (queue, id, due, policy) = (QueueNo(7), &b"order:7"[..], Millis(1 << 41), PolicyNo(9));
+        let (window_end, lease_end, group) = (Millis(77), Millis(88), &b"acme"[..]);
+        let (schedule, anchor, after) = (ScheduleNo(3), Millis(5), Millis(6));
+        let (nominal, offset_s, priority) = (Millis(1 << 40), -7_200, 4);
+        let next = Some(Coming { nominal: due.plus(8), due: due.plus(9) });
         let ladder = Backoff { steps: Steps::Ladder([1, 5, 10].into()), jitter: true };
-        let policy =
-            |backoff| Policy { attempts: 3, backoff, lease_ms: 4, ttl_ms: 5, unique_ms: 6 };
+        let bound = |backoff| {
+            let policy = Policy { attempts: 3, backoff, lease_ms: 4, ttl_ms: 5, unique_ms: 6 };
+            Fact::PolicyBound { number: PolicyNo(9), policy }
+        };
         let image = Image {
             id,
             body: b"body",
             group: None,
             meta: Meta::NONE,
-            policy: number,
+            policy,
             priority: 2,
             added: Millis(3),
             due,
@@ -351,7 +356,7 @@ mod tests {
         let added = |id, absolute, ready, left| Fact::Added {
             queue,
             id,
-            policy: number,
+            policy,
             priority: 9,
             absolute,
             ready,
@@ -365,7 +370,7 @@ mod tests {
         let successor = Fact::SuccessorSet {
             queue,
             id,
-            policy: number,
+            policy,
             priority: 8,
             absolute: true,
             added: Millis(5),
@@ -377,16 +382,11 @@ mod tests {
         let succeeded = |acked, ready, left| Fact::Succeeded { queue, id, acked, ready, left };
         let nacked = |error, to| Fact::Nacked { queue, id, counted: true, priority: 1, error, to };
         let dead = |reason| Destination::Dead { reason, kept_until: Millis(5) };
-        let poll = Fact::Scheduled {
-            queue,
-            schedule: ScheduleNo(3),
-            name: b"poll",
-            body: b"",
-            definition: Box::new(Definition::of(Rule::Every { ms: 100 })),
-            anchor: Millis(5),
-            after: Millis(6),
-            next: None,
+        let scheduled = |name, body, definition: Definition, next| {
+            let definition = Box::new(definition);
+            Fact::Scheduled { queue, schedule, name, body, definition, anchor, after, next }
         };
+        let poll = scheduled(b"poll", b"", Definition::of(Rule::Every { ms: 100 }), None);
         let redriven = |absolute, ready, left, keep_attempts| Fact::Redriven {
             queue,
             id,
@@ -396,13 +396,22 @@ mod tests {
             keep_attempts,
             due,
         };
+        let grouped = |settings| Fact::GroupSet { queue, group, settings };
+        let limited = GroupSettings {
+            weight: Some(7),
+            max_leased: Some(8),
+            retry: Some(GroupRetry::Block),
+            rate: Later(Some(GroupRate::NONE)),
+            max_jobs: Later(Some(0)),
+            pause: Pause::Until(due),
+        };
         vec![
             Fact::QueueBound { queue, db: Db(15), name: b"q" },
             Fact::QueueRemoved { queue },
             Fact::QueueForgotten { queue },
-            Fact::PolicyBound { number, policy: policy(ladder) },
-            Fact::PolicyBound { number, policy: policy(Backoff::default()) },
-            Fact::PolicyForgotten { number },
+            bound(ladder),
+            bound(Backoff::default()),
+            Fact::PolicyForgotten { number: policy },
             Fact::Flushed { db: None },
             Fact::Flushed { db: Some(Db(0)) },
             added(FactId::Given(id), true, false, false),
@@ -414,25 +423,10 @@ mod tests {
             with_group(with_meta(added(FactId::Made(7), false, true, true))),
             with_group(Fact::Unpopped { queue, image }),
             with_group(with_meta(poll.clone())),
-            Fact::GroupSet {
-                queue,
-                group: b"acme",
-                settings: GroupSettings {
-                    weight: Some(7),
-                    max_leased: Some(8),
-                    retry: Some(GroupRetry::Block),
-                    rate: Later(Some(GroupRate::NONE)),
-                    max_jobs: Later(Some(0)),
-                    pause: Pause::Until(due),
-                },
-            },
-            Fact::GroupSet {
-                queue,
-                group: b"acme",
-                settings: GroupSettings::paused(Pause::Endless),
-            },
-            Fact::GroupSet { queue, group: b"acme", settings: GroupSettings::default() },
-            Fact::GroupPaced { queue, group: b"acme", gave: 1 << 60 },
+            grouped(limited),
+            grouped(GroupSettings::paused(Pause::Endless)),
+            grouped(GroupSettings::default()),
+            Fact::GroupPaced { queue, group, gave: 1 << 60 },
             with_meta(Fact::Unpopped { queue, image }),
             inheriting(added(FactId::Given(id), false, false, false), None),
             inheriting(
@@ -486,62 +480,26 @@ mod tests {
             Fact::At { now: Micros(1 << 50) },
             Fact::Led { term: 7, node: 1 << 63, stall_from: due, stall_to: due.plus(9), level: 2 },
             Fact::StallOver,
-            Fact::Scheduled {
-                queue,
-                schedule: ScheduleNo(3),
-                name: b"daily",
-                body: b"\0body",
-                definition: Box::new(definition()),
-                anchor: Millis(5),
-                after: Millis(6),
-                next: Some(Coming { nominal: due, due: due.plus(7) }),
-            },
+            scheduled(b"daily", b"\0body", definition(), next),
             poll.clone(),
             with_meta(poll),
             Fact::Unscheduled { queue, schedule: ScheduleNo(u64::MAX) },
             Fact::Occurred {
                 queue,
-                schedule: ScheduleNo(3),
-                nominal: due,
-                due: due.plus(7),
-                offset_s: -7_200,
-                policy: number,
-                priority: 4,
+                schedule,
+                nominal,
+                due,
+                offset_s,
+                policy,
+                priority,
                 left: true,
-                next: Some(Coming { nominal: due.plus(8), due: due.plus(9) }),
+                next,
             },
-            Fact::Passed {
-                queue,
-                schedule: ScheduleNo(3),
-                nominal: due,
-                offset_s: 3_600,
-                missed: 1 << 40,
-                skipped: 2,
-                next: None,
-            },
-            Fact::GaveWay { queue, schedule: ScheduleNo(3), at: due },
-            Fact::SchedulePaused {
-                queue,
-                schedule: ScheduleNo(3),
-                pause: Pause::Endless,
-                after: due,
-                next: None,
-            },
-            Fact::ScheduleMoved {
-                queue,
-                schedule: ScheduleNo(3),
-                after: due,
-                next: Some(Coming { nominal: due.plus(1), due: due.plus(1) }),
-            },
-            Fact::Ran {
-                queue,
-                schedule: ScheduleNo(3),
-                at: due,
-                due: due.plus(1),
-                policy: number,
-                priority: 9,
-                left: false,
-            },
+            Fact::Passed { queue, schedule, nominal, offset_s, missed: 1 << 40, skipped: 2, next },
+            Fact::GaveWay { queue, schedule, at: due },
+            Fact::SchedulePaused { queue, schedule, pause: Pause::Endless, after, next: None },
+            Fact::ScheduleMoved { queue, schedule, after, next },
+            Fact::Ran { queue, schedule, at: nominal, due, policy, priority, left: false },
         ]
     }
 
