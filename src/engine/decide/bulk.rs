@@ -13,21 +13,18 @@ use crate::engine::step::slice::{GroupPurge, Redriven, Unfinished, resumed};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Located;
 use crate::engine::store::jobs::{JobIndex, JobStage};
-use crate::error::Misconf;
+use crate::error::{Error, Misconf};
 use crate::ids::{ClientId, QueueNo};
 use crate::limits::{LOOKED_FOR_GROUP_PER_TURN, PURGES_MAX, REDRIVEN_PER_TURN};
 use crate::time::Millis;
 use smallvec::SmallVec;
 
 impl Step<'_, '_> {
-    pub fn redrive(&mut self, redrive: &Redrive<'_>) -> Outcome {
+    pub fn redrive(&mut self, redrive: &Redrive<'_>) -> Result<Outcome, Error> {
         let begun = resumed!(self, Redrive).filter(|_| self.alone);
         let due = match begun {
             Some(progress) => progress.due,
-            None => match self.live.settings.resolve("IN", redrive.when, self.now) {
-                Ok(due) => due,
-                Err(error) => return self.refuse(&error),
-            },
+            None => self.live.settings.resolve("IN", redrive.when, self.now)?,
         };
         let moved = begun.map_or(0, |progress| progress.moved);
         let queue = self.queue(redrive.queue);
@@ -37,9 +34,9 @@ impl Step<'_, '_> {
             begun.is_none_or(|progress| (progress.queue, progress.born) == (*queue, born))
         };
         let Some(queue) = queue.filter(same) else {
-            return self.reply(Reply::Integer(moved as i64));
+            return Ok(self.reply(Reply::Integer(moved as i64)));
         };
-        match redrive.which {
+        Ok(match redrive.which {
             Which::Ids(ids) => self.redrive_ids(redrive, queue, due, ids),
             Which::Oldest(count) | Which::InGroup { count, .. } => {
                 let of_queue = self.store.queue(queue);
@@ -48,7 +45,7 @@ impl Step<'_, '_> {
                 let count = count.map_or(u64::MAX, u64::from);
                 self.redrive_oldest(redrive, begun.unwrap_or(fresh), count)
             }
-        }
+        })
     }
 
     fn redrive_ids(

@@ -7,6 +7,7 @@ use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::store::Located;
 use crate::engine::store::jobs::JobStage;
+use crate::error::Error;
 use crate::ids::QueueNo;
 use crate::time::Millis;
 
@@ -63,13 +64,10 @@ impl Step<'_, '_> {
         id: &[u8],
         when: When,
         only: Only,
-    ) -> Outcome {
-        let due = match self.live.settings.resolve("when", when, self.now) {
-            Ok(due) => due,
-            Err(error) => return self.refuse(&error),
-        };
+    ) -> Result<Outcome, Error> {
+        let due = self.live.settings.resolve("when", when, self.now)?;
         let Some((queue, at, index)) = self.find(name, id) else {
-            return self.reply(Reply::Integer(0));
+            return Ok(self.reply(Reply::Integer(0)));
         };
         let store = &self.store;
         let old = store.due(index);
@@ -80,7 +78,7 @@ impl Step<'_, '_> {
                 Only::Earlier => due < old,
             };
         if !moves {
-            return self.reply(Reply::Integer(0));
+            return Ok(self.reply(Reply::Integer(0)));
         }
         let absolute = matches!(when, When::At(_));
         self.give_due(queue, at, due, |ready, left, due| Fact::Rescheduled {
@@ -91,7 +89,7 @@ impl Step<'_, '_> {
             left,
             due,
         });
-        self.reply(Reply::Integer(1))
+        Ok(self.reply(Reply::Integer(1)))
     }
 
     /// Gives a job another due time, by the fact that is made of whether it is ready at once, whether at the head, and

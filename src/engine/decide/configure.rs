@@ -43,20 +43,11 @@ impl Step<'_, '_> {
         self.reply(Reply::Settings { values: &values, all: only.is_none() })
     }
 
-    pub fn configure(&mut self, name: QueueName<'_>, changes: &QueueSettings) -> Outcome {
-        match self.decide_settings(name, changes) {
-            Ok(true) => self.reply(Reply::Ok),
-            Ok(false) => Outcome::Again,
-            Err(error) => self.refuse(&error),
-        }
-    }
-
-    /// False if a slice of what comes before is done.
-    fn decide_settings(
+    pub fn configure(
         &mut self,
         name: QueueName<'_>,
         changes: &QueueSettings,
-    ) -> Result<bool, Error> {
+    ) -> Result<Outcome, Error> {
         if let Some(lease_ms) = changes.lease_ms {
             self.live.settings.check_lease("lease", lease_ms)?;
         }
@@ -73,16 +64,16 @@ impl Step<'_, '_> {
         let set = set.unwrap_or(&unset);
         let settings = set.merged(changes);
         if settings == *set {
-            return Ok(true);
+            return Ok(self.reply(Reply::Ok));
         }
         let more = settings.memory_bytes().saturating_sub(before);
         self.check_own_memory(name, number, more)?;
         let number = self.bound(name, number);
         if !self.drop_beyond(number, settings.dead_max)? {
-            return Ok(false);
+            return Ok(Outcome::Again);
         }
         self.put_settings(number, settings);
-        Ok(true)
+        Ok(self.reply(Reply::Ok))
     }
 
     /// Drops the oldest dead letters beyond a new `dead-max` before it is set, in slices: so at no time
@@ -106,17 +97,16 @@ impl Step<'_, '_> {
         Ok(true)
     }
 
-    pub fn unconfigure(&mut self, name: QueueName<'_>) -> Outcome {
+    pub fn unconfigure(&mut self, name: QueueName<'_>) -> Result<Outcome, Error> {
         if let Some(number) = self.queue(name)
             && self.store.queue(number).settings.is_some()
         {
-            match self.drop_beyond(number, None) {
-                Ok(true) => self.put_settings(number, QueueSettings::default()),
-                Ok(false) => return Outcome::Again,
-                Err(error) => return self.refuse(&error),
+            if !self.drop_beyond(number, None)? {
+                return Ok(Outcome::Again);
             }
+            self.put_settings(number, QueueSettings::default());
         }
-        self.reply(Reply::Ok)
+        Ok(self.reply(Reply::Ok))
     }
 
     pub(super) fn bound(&mut self, name: QueueName<'_>, number: Option<QueueNo>) -> QueueNo {
@@ -144,18 +134,13 @@ impl Step<'_, '_> {
         name: QueueName<'_>,
         direction: Direction,
         for_ms: Option<u64>,
-    ) -> Outcome {
-        let pause = match self.pause_for(for_ms) {
-            Ok(pause) => pause,
-            Err(error) => return self.refuse(&error),
-        };
+    ) -> Result<Outcome, Error> {
+        let pause = self.pause_for(for_ms)?;
         let number = self.queue(name);
-        if let Err(error) = self.check_own_memory(name, number, 0) {
-            return self.refuse(&error);
-        }
+        self.check_own_memory(name, number, 0)?;
         let queue = self.bound(name, number);
         self.put_pause(queue, direction, pause);
-        self.reply(Reply::Ok)
+        Ok(self.reply(Reply::Ok))
     }
 
     /// Whether all members of the cluster, if there is one, read such limits of groups.

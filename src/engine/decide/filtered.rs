@@ -102,15 +102,12 @@ fn contains(store: &Store, index: JobIndex, finder: &Finder<'_>, steps: &mut u64
 }
 
 impl Step<'_, '_> {
-    pub fn bulk(&mut self, of: &Bulk<'_>) -> Outcome {
+    pub fn bulk(&mut self, of: &Bulk<'_>) -> Result<Outcome, Error> {
         let begun = resumed!(self, Bulk);
-        let due = match begun.as_ref().map_or_else(|| self.first_due(of), |begun| Ok(begun.due)) {
-            Ok(due) => due,
-            Err(error) => return self.refuse(&error),
-        };
+        let due = begun.as_ref().map_or_else(|| self.first_due(of), |begun| Ok(begun.due))?;
         let done = begun.as_ref().map_or(0, |begun| begun.done);
         let Some(queue) = self.queue(of.queue) else {
-            return self.reply(Reply::Integer(done as i64));
+            return Ok(self.reply(Reply::Integer(done as i64)));
         };
         let born = self.store.queue(queue).born;
         let mut progress = begun.unwrap_or_else(|| {
@@ -130,10 +127,10 @@ impl Step<'_, '_> {
         });
         // What was still to be done went with the queue.
         if (progress.queue, progress.born) == (queue, born) && self.bulk_slice(of, &mut progress) {
-            return self.again(Unfinished::Bulk(progress));
+            return Ok(self.again(Unfinished::Bulk(progress)));
         }
         let count = if of.dry_run { progress.found } else { progress.done };
-        self.reply(Reply::Integer(count as i64))
+        Ok(self.reply(Reply::Integer(count as i64)))
     }
 
     /// The due time of the first job, as of the receipt of the command; with a shift none.

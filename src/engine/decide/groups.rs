@@ -16,11 +16,13 @@ use crate::ids::QueueNo;
 use crate::limits::{GROUPS_SET_MAX, LEVEL_GROUPS};
 
 impl Step<'_, '_> {
-    pub fn groups(&mut self, of: &Grouping<'_>) -> Outcome {
+    pub fn groups(&mut self, of: &Grouping<'_>) -> Result<Outcome, Error> {
         match *of {
-            Grouping::List(ref of) => self.list_groups(of),
-            Grouping::Stats { queue, group } => self.group_stats(queue, group),
-            Grouping::Settings { queue, group, only } => self.group_settings(queue, group, only),
+            Grouping::List(ref of) => Ok(self.list_groups(of)),
+            Grouping::Stats { queue, group } => Ok(self.group_stats(queue, group)),
+            Grouping::Settings { queue, group, only } => {
+                Ok(self.group_settings(queue, group, only))
+            }
             Grouping::Configure { queue, group, changes } => {
                 let read = self.check_group_limits(changes.rate, changes.max_jobs);
                 self.change_group(queue, group, |own| read.map(|()| own.merged(changes)))
@@ -32,7 +34,7 @@ impl Step<'_, '_> {
                 let pause = self.pause_for(for_ms);
                 self.change_group(queue, group, |own| Ok(GroupSettings { pause: pause?, ..own }))
             }
-            Grouping::Purge { queue, group, states } => self.purge_group(queue, group, states),
+            Grouping::Purge { queue, group, states } => Ok(self.purge_group(queue, group, states)),
             Grouping::Resume { queue, group } => {
                 let pause = Pause::None;
                 self.change_group(queue, group, |own| Ok(GroupSettings { pause, ..own }))
@@ -143,19 +145,7 @@ impl Step<'_, '_> {
         name: QueueName<'_>,
         group: &[u8],
         change: impl FnOnce(GroupSettings) -> Result<GroupSettings, Error>,
-    ) -> Outcome {
-        match self.try_change_group(name, group, change) {
-            Ok(()) => self.reply(Reply::Ok),
-            Err(error) => self.refuse(&error),
-        }
-    }
-
-    fn try_change_group(
-        &mut self,
-        name: QueueName<'_>,
-        group: &[u8],
-        change: impl FnOnce(GroupSettings) -> Result<GroupSettings, Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<Outcome, Error> {
         self.check_level(LEVEL_GROUPS, "groups")?;
         let queue = self.queue(name);
         let groups = queue.and_then(|queue| self.store.queue(queue).groups.as_deref());
@@ -164,7 +154,7 @@ impl Step<'_, '_> {
         let own = own.unwrap_or_default();
         let settings = change(own)?;
         if settings == own {
-            return Ok(());
+            return Ok(self.reply(Reply::Ok));
         }
         let set = groups.map_or(0, |groups| groups.set().len());
         if own.is_empty() && set >= GROUPS_SET_MAX {
@@ -180,6 +170,6 @@ impl Step<'_, '_> {
         self.commit(&Fact::GroupSet { queue, group, settings }, Located::NOTHING);
         // It may be open now, or have more room: serve waiting clients.
         self.touch(queue, None);
-        Ok(())
+        Ok(self.reply(Reply::Ok))
     }
 }

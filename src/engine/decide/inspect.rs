@@ -124,18 +124,15 @@ impl Step<'_, '_> {
         Outcome::Replied
     }
 
-    pub fn scan(&mut self, of: &Scan<'_>) -> Outcome {
-        let from = match self.store.hasher().place_at(of.cursor) {
-            Ok(place) => place,
-            Err(error) => return self.refuse(&error),
-        };
+    pub fn scan(&mut self, of: &Scan<'_>) -> Result<Outcome, Error> {
+        let from = self.store.hasher().place_at(of.cursor)?;
         let Some(number) = self.queue(of.queue) else {
-            return self.reply(Reply::Scanned(Cursor::END, &[]));
+            return Ok(self.reply(Reply::Scanned(Cursor::END, &[])));
         };
         let (store, mut glimpses) = (&*self.store, Vec::new());
         let queue = store.queue(number);
         let Some(sieve) = Sieve::new(store, number, &of.filter) else {
-            return self.reply(Reply::Scanned(Cursor::END, &[]));
+            return Ok(self.reply(Reply::Scanned(Cursor::END, &[])));
         };
         let mut slice = Slice::new(from, of.count as usize, of.filter.pattern);
         slice.go(|place, count, steps| {
@@ -149,7 +146,7 @@ impl Step<'_, '_> {
         });
         let next = store.hasher().cursor_at(slice.place());
         self.turn.outbox.reply(self.client, Reply::Scanned(next, &glimpses));
-        Outcome::Replied
+        Ok(Outcome::Replied)
     }
 }
 

@@ -114,11 +114,8 @@ impl Step<'_, '_> {
         cursor: Cursor,
         pattern: Option<&[u8]>,
         count: u64,
-    ) -> Outcome {
-        let from = match self.store.hasher().place_at(cursor) {
-            Ok(place) => place,
-            Err(error) => return self.refuse(&error),
-        };
+    ) -> Result<Outcome, Error> {
+        let from = self.store.hasher().place_at(cursor)?;
         let (store, mut names) = (&self.store, Vec::new());
         // COUNT is a hint: a client that asks for more gets the rest with the next cursor.
         let mut slice = Slice::new(from, count.min(limits::COUNT_MAX) as usize, pattern);
@@ -132,7 +129,7 @@ impl Step<'_, '_> {
         });
         let next = store.hasher().cursor_at(slice.place());
         self.turn.outbox.reply(self.client, Reply::ScannedNames(next, &names));
-        Outcome::Replied
+        Ok(Outcome::Replied)
     }
 
     pub fn random_queue(&mut self, db: Db, draw: u64) -> Outcome {

@@ -27,25 +27,19 @@ const SEEN_BYTES: usize = 64;
 pub(in crate::engine) const BODIES_BYTES_MAX: usize = REPLY_BYTES_MAX * 4;
 
 impl Step<'_, '_> {
-    pub fn range(&mut self, name: QueueName<'_>, start: i64, stop: i64) -> Outcome {
-        let found = match self.places(name, start, stop) {
-            Ok(found) => found,
-            Err(error) => return self.refuse(&error),
-        };
+    pub fn range(&mut self, name: QueueName<'_>, start: i64, stop: i64) -> Result<Outcome, Error> {
+        let found = self.places(name, start, stop)?;
         let jobs = self.store.jobs();
         let bodies: Vec<&[u8]> = found.iter().map(|index| jobs.body(*index)).collect();
         self.turn.outbox.reply(self.client, Reply::Bodies(&bodies));
-        Outcome::Replied
+        Ok(Outcome::Replied)
     }
 
-    pub fn at(&mut self, name: QueueName<'_>, place: i64) -> Outcome {
-        let found = match self.places(name, place, place) {
-            Ok(found) => found,
-            Err(error) => return self.refuse(&error),
-        };
+    pub fn at(&mut self, name: QueueName<'_>, place: i64) -> Result<Outcome, Error> {
+        let found = self.places(name, place, place)?;
         let body = found.first().map(|index| self.store.jobs().body(*index));
         self.turn.outbox.reply(self.client, body.map_or(Reply::Nil, Reply::Body));
-        Outcome::Replied
+        Ok(Outcome::Replied)
     }
 
     /// The ready jobs from one place to another, both included, gone to from the nearer side.
@@ -94,9 +88,9 @@ impl Step<'_, '_> {
         Ok(found)
     }
 
-    pub fn find_equal(&mut self, find: &Find<'_>) -> Outcome {
+    pub fn find_equal(&mut self, find: &Find<'_>) -> Result<Outcome, Error> {
         let nothing = if find.count.is_some() { Reply::Places(&[]) } else { Reply::Nil };
-        let Some(number) = self.queue(find.queue) else { return self.reply(nothing) };
+        let Some(number) = self.queue(find.queue) else { return Ok(self.reply(nothing)) };
         let wanted = match find.count {
             None => 1,
             Some(0) => u64::MAX,
@@ -116,13 +110,11 @@ impl Step<'_, '_> {
             });
             (places.len() as u64) < wanted && places.len() as u64 <= COUNT_MAX
         });
-        if let Err(error) = looked.and_then(|()| at_most(places.len(), "COUNT")) {
-            return self.refuse(&error);
-        }
-        self.reply(match find.count {
+        looked.and_then(|()| at_most(places.len(), "COUNT"))?;
+        Ok(self.reply(match find.count {
             Some(_) => Reply::Places(&places),
             None => places.first().map_or(Reply::Nil, |place| Reply::Integer(*place)),
-        })
+        }))
     }
 
     pub fn delete_equal(
@@ -131,21 +123,19 @@ impl Step<'_, '_> {
         body: &[u8],
         from: Side,
         count: u64,
-    ) -> Outcome {
-        let Some(number) = self.queue(name) else { return self.reply(Reply::Integer(0)) };
+    ) -> Result<Outcome, Error> {
+        let Some(number) = self.queue(name) else { return Ok(self.reply(Reply::Integer(0))) };
         let wanted = if count == 0 { u64::MAX } else { count };
         let mut found = Vec::new();
         let looked = self.each_equal(number, from, body, u64::MAX, |_, index| {
             found.push(index);
             (found.len() as u64) < wanted && found.len() as u64 <= COUNT_MAX
         });
-        if let Err(error) = looked.and_then(|()| at_most(found.len(), "count")) {
-            return self.refuse(&error);
-        }
+        looked.and_then(|()| at_most(found.len(), "count"))?;
         let jobs = self.store.jobs();
         let bytes = found.iter().map(|index| deleting_bytes(jobs.get(*index).id_bytes())).sum();
         if !self.live.room.lets_end(bytes) {
-            return self.refuse(&self.live.room.shortage().into());
+            return Err(self.live.room.shortage().into());
         }
         for index in &found {
             let id = self.store.id_of(*index);
@@ -153,7 +143,7 @@ impl Step<'_, '_> {
             self.commit(&Fact::Deleted { queue: number, id: &id }, at);
         }
         self.note_place_free(number);
-        self.reply(Reply::Integer(found.len() as i64))
+        Ok(self.reply(Reply::Integer(found.len() as i64)))
     }
 
     /// EXEC's work is bounded before it begins.

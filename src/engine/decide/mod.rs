@@ -42,11 +42,13 @@ impl Step<'_, '_> {
             Request::Push(ref push) => self.push(push),
             Request::ListPop(ref pop) => self.list_pop(pop),
             Request::Move(ref of) => self.move_between(of),
-            Request::Range { queue, start, stop } => self.range(queue, start, stop),
-            Request::At { queue, place } => self.at(queue, place),
-            Request::Find(ref find) => self.find_equal(find),
+            Request::Range { queue, start, stop } => {
+                self.or_refuse(|step| step.range(queue, start, stop))
+            }
+            Request::At { queue, place } => self.or_refuse(|step| step.at(queue, place)),
+            Request::Find(ref find) => self.or_refuse(|step| step.find_equal(find)),
             Request::DeleteEqual { queue, body, from, count } => {
-                self.delete_equal(queue, body, from, count)
+                self.or_refuse(|step| step.delete_equal(queue, body, from, count))
             }
             Request::Pop { db, queues, wait } => self.pop(db, queues, wait),
             Request::Reserve(ref reserve) => self.reserve(reserve),
@@ -57,15 +59,21 @@ impl Step<'_, '_> {
             }
             Request::Delete { queue, ids } => self.delete(queue, ids),
             Request::Cancel { queue, id, force } => self.cancel(queue, id, force),
-            Request::Reschedule { queue, id, when, only } => self.reschedule(queue, id, when, only),
-            Request::Redrive(ref redrive) => self.redrive(redrive),
-            Request::Bulk(ref of) => self.bulk(of),
+            Request::Reschedule { queue, id, when, only } => {
+                self.or_refuse(|step| step.reschedule(queue, id, when, only))
+            }
+            Request::Redrive(ref redrive) => self.or_refuse(|step| step.redrive(redrive)),
+            Request::Bulk(ref of) => self.or_refuse(|step| step.bulk(of)),
             Request::Purge { queue, purge } => self.purge(queue, purge),
             Request::Get { queue, id } => self.get(queue, id),
             Request::Settings { queue, only } => self.show_settings(queue, only),
-            Request::Configure { queue, ref changes } => self.configure(queue, changes),
-            Request::Unconfigure { queue } => self.unconfigure(queue),
-            Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
+            Request::Configure { queue, ref changes } => {
+                self.or_refuse(|step| step.configure(queue, changes))
+            }
+            Request::Unconfigure { queue } => self.or_refuse(|step| step.unconfigure(queue)),
+            Request::Pause { queue, direction, for_ms } => {
+                self.or_refuse(|step| step.pause(queue, direction, for_ms))
+            }
             Request::Resume { queue, direction } => self.resume(queue, direction),
             Request::Stats { queue } => self.stats(queue),
             Request::Errors { queue } => self.errors(queue),
@@ -74,7 +82,7 @@ impl Step<'_, '_> {
             }
             Request::Len { queue, state } => self.len(queue, state),
             Request::Peek { queue, state, count, newest } => self.peek(queue, state, count, newest),
-            Request::Scan(ref scan) => self.scan(scan),
+            Request::Scan(ref scan) => self.or_refuse(|step| step.scan(scan)),
             Request::Queues(ref of) => self.queues(of),
             Request::Locate(ref of) => self.locate(of),
             Request::Leases(ref of) => self.list_leases(of),
@@ -85,15 +93,15 @@ impl Step<'_, '_> {
             Request::Flush { db } => self.flush(db),
             Request::Keys { db, pattern } => self.keys(db, pattern),
             Request::ScanQueues { db, cursor, pattern, count } => {
-                self.scan_queues(db, cursor, pattern, count)
+                self.or_refuse(|step| step.scan_queues(db, cursor, pattern, count))
             }
             Request::RandomQueue { db, draw } => self.random_queue(db, draw),
             Request::QueueCount { db } => {
                 self.reply(Reply::Integer(self.store.existing_in(db) as i64))
             }
             Request::Memory { queue } => self.memory(queue),
-            Request::Schedule(ref of) => self.schedule(of),
-            Request::Groups(ref of) => self.groups(of),
+            Request::Schedule(ref of) => self.or_refuse(|step| step.schedule(of)),
+            Request::Groups(ref of) => self.or_refuse(|step| step.groups(of)),
         }
     }
 }

@@ -211,6 +211,14 @@ impl Step<'_, '_> {
         self.reply(Reply::Error(error))
     }
 
+    /// What `decide` has done, or why it could not.
+    pub fn or_refuse(
+        &mut self,
+        decide: impl FnOnce(&mut Self) -> Result<Outcome, Error>,
+    ) -> Outcome {
+        decide(self).unwrap_or_else(|error| self.refuse(&error))
+    }
+
     /// The client's request goes on from here in the next turn.
     pub fn again(&mut self, from: Unfinished) -> Outcome {
         self.live.unfinished.insert(self.client, from);

@@ -19,8 +19,8 @@ use crate::time::Millis;
 const AHEAD_MS_MAX: u64 = 1 << 20;
 
 impl Step<'_, '_> {
-    pub fn schedule(&mut self, of: &Scheduling<'_>) -> Outcome {
-        let done = match *of {
+    pub fn schedule(&mut self, of: &Scheduling<'_>) -> Result<Outcome, Error> {
+        match *of {
             Scheduling::Set(ref set) => self.set_schedule(set),
             Scheduling::Delete { queue, names } => self.delete_schedules(queue, names),
             Scheduling::Pause { queue, name, for_ms } => self.pause_schedule(queue, name, for_ms),
@@ -33,8 +33,7 @@ impl Step<'_, '_> {
             Scheduling::Next { queue, name, count } => self.next_of_schedule(queue, name, count),
             Scheduling::Explain { ref rule, from, count } => self.explain(rule, from, count),
             Scheduling::Zones { pattern } => self.list_zones(pattern),
-        };
-        done.unwrap_or_else(|error| self.refuse(&error))
+        }
     }
 
     /// The queue and the schedule, if there is one of this name.
