@@ -7,7 +7,7 @@ use crate::console::view::parts::{self, Column, Row, Table};
 use crate::console::words::escape;
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 /// `/busy`.
 pub const PAGE: Page = Page { path: "/busy", ask, more: NO_MORE, show, whole: false, file: None };
@@ -73,28 +73,12 @@ fn pages(params: &Params, leases: &[Value]) -> Markup {
 
 /// A table of leases; without the queue where the page is about one.
 pub fn table(frame: &PageFrame, leases: &[Value], with_queue: bool) -> Markup {
-    let mut columns = vec![Column::text("job")];
+    let mut columns = Column::list("job|name|address|library|#client|since|lease ends|#attempt");
     if with_queue {
-        columns.push(Column::text("queue"));
+        columns.insert(1, Column::text("queue"));
     }
-    columns.extend([
-        Column::text("name"),
-        Column::text("address"),
-        Column::text("library"),
-        Column::number("client"),
-        Column::text("since"),
-        Column::text("lease ends"),
-        Column::number("attempt"),
-    ]);
-    let table = Table {
-        id: "leases",
-        caption: "Leases, the first to end first".to_owned(),
-        columns,
-        rows: leases.iter().map(|lease| row(frame, lease, with_queue)).collect(),
-        form: "",
-        grow: false,
-    };
-    html! { (table) }
+    let rows = leases.iter().map(|lease| row(frame, lease, with_queue)).collect();
+    Table::plain("leases", "Leases, the first to end first", columns, rows).render()
 }
 
 fn row(frame: &PageFrame, lease: &Value, with_queue: bool) -> Row {

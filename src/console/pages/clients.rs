@@ -8,7 +8,7 @@ use crate::console::view::parts::{self, Choice, Column, Confirm, Row, Table, Ton
 use crate::console::words::escape;
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 use std::cmp::Reverse;
 
 /// `/clients`.
@@ -162,28 +162,22 @@ fn table(frame: &PageFrame, params: &Params, clients: &[ListedClient]) -> Markup
     let sorted = |column: Column, by: &str| {
         column.by(format!("/clients?by={by}{waiting}"), order(params) == by)
     };
-    let table = Table {
-        id: "clients",
-        caption: "Clients".to_owned(),
-        columns: vec![
-            Column::text("address"),
-            Column::number("id"),
-            Column::text("name"),
-            Column::text("user"),
-            Column::text("library"),
-            Column::number("db"),
-            sorted(Column::number("age"), "age"),
-            sorted(Column::number("idle"), "idle"),
-            Column::text("command"),
-            Column::text("waits"),
-            sorted(Column::number("output"), "output"),
-            Column::text("action"),
-        ],
-        rows: clients.iter().map(|client| row(frame, client)).collect(),
-        form: "",
-        grow: false,
-    };
-    html! { (table) }
+    let columns = vec![
+        Column::text("address"),
+        Column::number("id"),
+        Column::text("name"),
+        Column::text("user"),
+        Column::text("library"),
+        Column::number("db"),
+        sorted(Column::number("age"), "age"),
+        sorted(Column::number("idle"), "idle"),
+        Column::text("command"),
+        Column::text("waits"),
+        sorted(Column::number("output"), "output"),
+        Column::text("action"),
+    ];
+    let rows = clients.iter().map(|client| row(frame, client)).collect();
+    Table::plain("clients", "Clients", columns, rows).render()
 }
 
 fn row(frame: &PageFrame, client: &ListedClient) -> Row {

@@ -8,7 +8,7 @@ use crate::console::view::parts::{self, Column, Row, Table};
 use crate::console::words::escape;
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 /// `/history`.
 pub const PAGE: Page =
@@ -185,7 +185,6 @@ fn charts(rows: &[Minutes], (_, _, step): (&str, &str, &str)) -> Markup {
 }
 
 fn table(rows: &[Minutes], step_ms: u64) -> Markup {
-    let number = |label| Column::number(label);
     let cells = |row: &Minutes| {
         let counts = [
             row.added, row.delivered, row.acked, row.failed, row.died, row.delayed, row.ready,
@@ -196,32 +195,12 @@ fn table(rows: &[Minutes], step_ms: u64) -> Markup {
         let when = [parts::clock_time(row.at_ms, step_ms)].into_iter();
         when.chain(counts.into_iter().map(parts::number)).chain(late).collect()
     };
-    let table = Table {
-        id: "minutes",
-        caption: "What happened, the newest first".to_owned(),
-        columns: vec![
-            Column::text("from"),
-            number("added"),
-            number("delivered"),
-            number("acknowledged"),
-            number("failed"),
-            number("died"),
-            number("delayed"),
-            number("ready"),
-            number("leased"),
-            number("dead"),
-            number("late, p50"),
-            number("late, p99"),
-        ],
-        rows: rows
-            .iter()
-            .rev()
-            .map(|row| Row { key: row.at_ms.to_string(), select: None, cells: cells(row) })
-            .collect(),
-        form: "",
-        grow: false,
-    };
-    html! { (table) }
+    let columns = Column::list(
+        "from|#added|#delivered|#acknowledged|#failed|#died|#delayed|#ready|#leased|#dead|#late, p50|#late, p99",
+    );
+    let row = |row: &Minutes| Row { key: row.at_ms.to_string(), select: None, cells: cells(row) };
+    let rows = rows.iter().rev().map(row).collect();
+    Table::plain("minutes", "What happened, the newest first", columns, rows).render()
 }
 
 #[cfg(test)]

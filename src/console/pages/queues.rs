@@ -8,7 +8,7 @@ use crate::console::view::parts::{self, Choice, Column, Confirm, Row, Table, Ton
 use crate::console::words::escape;
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 /// `/queues`.
 pub const PAGE: Page = Page { path: "/queues", ask, more: NO_MORE, show, whole: false, file: None };
@@ -97,8 +97,7 @@ pub fn table(
         Column::text("status"),
     ];
     let rows = queues.iter().map(|queue| row(frame, queue, !form.is_empty())).collect();
-    let table = Table { id, caption: caption.to_owned(), columns, rows, form, grow: false };
-    html! { (table) }
+    Table { form, ..Table::plain(id, caption, columns, rows) }.render()
 }
 
 fn row(frame: &PageFrame, queue: &ListedQueue, selectable: bool) -> Row {

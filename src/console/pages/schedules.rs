@@ -11,7 +11,7 @@ use crate::console::view::parts::{self, Column, Confirm, Row, Table, Tone, offer
 use crate::console::words::escape;
 use crate::console::words::params::Params;
 use crate::console::words::value::{Command, Value, command};
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 /// `/schedules`.
 pub const PAGE: Page = Page { path: "/schedules", ask, more, show, whole: false, file: None };
@@ -140,14 +140,11 @@ fn empty(frame: &PageFrame) -> Markup {
 }
 
 fn list(rows: Vec<Row>, with_queue: bool) -> Markup {
-    let mut columns = vec![Column::text("name")];
+    let mut columns = Column::list("name|rule|state|next|last|actions");
     if with_queue {
-        columns.push(Column::text("queue"));
+        columns.insert(1, Column::text("queue"));
     }
-    columns.extend(["rule", "state", "next", "last", "actions"].map(Column::text));
-    let caption = "Schedules, by queue and name".to_owned();
-    let table = Table { id: "schedules", caption, columns, rows, form: "", grow: false };
-    html! { (table) }
+    Table::plain("schedules", "Schedules, by queue and name", columns, rows).render()
 }
 
 /// A row of LIST: name, state, rule, next, last.

@@ -18,7 +18,7 @@ use found::STATES;
 pub use found::{
     Hit, Meant, SearchResult, any_case, containing, cuts, is_for, jobs_of, literal, with_id, within,
 };
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 /// The page.
 pub fn show(frame: &PageFrame, params: &Params, meant: &Meant, found: &SearchResult) -> Markup {
@@ -125,12 +125,10 @@ fn hits(frame: &PageFrame, hits: &[Hit]) -> Markup {
         let key = escape::query(&hit.id);
         Row { select: Some((key.clone(), escape::text(&hit.id))), key, cells }
     };
-    let columns = ["id", "state", "due", "last error", "body"].map(Column::text).to_vec();
+    let columns = Column::list("id|state|due|last error|body");
     let rows = hits.iter().map(row).collect();
-    let caption = "Jobs found".to_owned();
     let form = if can(frame, hits) == (false, false) { "" } else { "chosen" };
-    let table = Table { id: "hits", caption, columns, rows, form, grow: false };
-    html! { (table) }
+    Table { form, ..Table::plain("hits", "Jobs found", columns, rows) }.render()
 }
 
 /// How far it came, and the way on.

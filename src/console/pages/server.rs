@@ -129,18 +129,9 @@ fn lateness(state: &ServerState) -> Markup {
             html! { (parts::measured(number(start))) },
         ],
     };
-    let table = Table {
-        id: "percentiles",
-        caption: "Lateness".to_owned(),
-        columns: vec![
-            Column::text("percentile"),
-            Column::number("last minute"),
-            Column::number("since the start"),
-        ],
-        rows: LATENESS.iter().map(row).collect(),
-        form: "",
-        grow: false,
-    };
+    let columns = Column::list("percentile|#last minute|#since the start");
+    let rows = LATENESS.iter().map(row).collect();
+    let table = Table::plain("percentiles", "Lateness", columns, rows);
     let bars: Vec<(String, u64)> =
         LATENESS.iter().map(|(word, minute, _)| (format!("{word}, µs"), number(minute))).collect();
     html! {
@@ -212,23 +203,9 @@ fn cluster(nodes: &Value) -> Markup {
         ];
         Row { key: text("name"), select: None, cells }
     };
-    let table = Table {
-        id: "nodes",
-        caption: "Nodes of the cluster".to_owned(),
-        columns: vec![
-            Column::text("name"),
-            Column::text("role"),
-            Column::text("state"),
-            Column::text("address"),
-            Column::number("index"),
-            Column::number("behind"),
-            Column::text("holds"),
-            Column::text("health"),
-        ],
-        rows: nodes.items().iter().map(row).collect(),
-        form: "",
-        grow: false,
-    };
+    let columns = Column::list("name|role|state|address|#index|#behind|holds|health");
+    let rows = nodes.items().iter().map(row).collect();
+    let table = Table::plain("nodes", "Nodes of the cluster", columns, rows);
     parts::part("cluster", parts::card("Cluster", html! {}, html! { (table) }))
 }
 

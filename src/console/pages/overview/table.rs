@@ -21,20 +21,9 @@ pub fn card(frame: &PageFrame, troubles: &Troubles, is_unknown: bool) -> Markup 
 }
 
 fn table(frame: &PageFrame, rows: &[TroubleRow]) -> Table {
-    Table {
-        id: "troubles",
-        caption: "What needs attention, worst first".to_owned(),
-        columns: vec![
-            Column::text("what"),
-            Column::text("what is wrong"),
-            Column::text("since"),
-            Column::text("how many"),
-            Column::text("action"),
-        ],
-        rows: rows.iter().map(|one| row(frame, one)).collect(),
-        form: "",
-        grow: false,
-    }
+    let columns = Column::list("what|what is wrong|since|how many|action");
+    let rows = rows.iter().map(|one| row(frame, one)).collect();
+    Table::plain("troubles", "What needs attention, worst first", columns, rows)
 }
 
 fn row(frame: &PageFrame, row: &TroubleRow) -> Row {

@@ -66,19 +66,8 @@ fn waiting(clients: Option<&Value>) -> Markup {
             ["addr", "name", "lib-name", "cmd", "idle"].map(|name| html! { (field(line, name)) });
         Row { key: field(line, "id"), select: None, cells: cells.to_vec() }
     };
-    let table = Table {
-        id: "consumers",
-        caption: "Waiting clients".to_owned(),
-        columns: vec![
-            Column::text("address"),
-            Column::text("name"),
-            Column::text("library"),
-            Column::text("command"),
-            Column::number("waits for, s"),
-        ],
-        rows: blocked.iter().map(row).collect(),
-        form: "",
-        grow: false,
-    };
+    let columns = Column::list("address|name|library|command|#waits for, s");
+    let rows = blocked.iter().map(row).collect();
+    let table = Table::plain("consumers", "Waiting clients", columns, rows);
     html! { @if !blocked.is_empty() { (table) p class="note" { "All waiting clients of the server, for any queue." } } }
 }

@@ -39,23 +39,10 @@ pub fn table(frame: &PageFrame, about: &About<'_>, listed: &Value) -> Markup {
         }
         Row { key: text.map_or("others".to_owned(), escape::query), select: None, cells }
     };
-    let mut columns = vec![
-        Column::text("error"),
-        Column::number("failed"),
-        Column::number("dead"),
-        Column::text("first"),
-        Column::text("last"),
-        Column::text("newest job"),
-    ];
+    let mut columns = Column::list("error|#failed|#dead|first|last|newest job");
     columns.extend(acts.then(|| Column::text("action")));
-    let table = Table {
-        id: "errors",
-        caption: "Failed deliveries by their error".to_owned(),
-        columns,
-        rows: listed.items().iter().map(row).collect(),
-        form: "",
-        grow: false,
-    };
+    let rows = listed.items().iter().map(row).collect();
+    let table = Table::plain("errors", "Failed deliveries by their error", columns, rows);
     html! {
         (parts::part("jobs-part", html! { (table) }))
         p class="note" { "Errors that differ only in numbers, ids, addresses and quoted words count as one, with # for them." }

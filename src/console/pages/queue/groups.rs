@@ -45,14 +45,9 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Value)
         let text = "No job of this queue has a group.";
         return parts::empty(text, &[("Groups, such as customers, take turns:", add)]);
     }
-    let table = Table {
-        id: "groups",
-        caption: "Groups of the queue".to_owned(),
-        columns: columns(frame, about),
-        rows: groups.iter().map(|group| row(frame, about, group)).collect(),
-        form: "",
-        grow: true,
-    };
+    let rows = groups.iter().map(|group| row(frame, about, group)).collect();
+    let table = Table::plain("groups", "Groups of the queue", columns(frame, about), rows);
+    let table = Table { grow: true, ..table };
     let closed = stats.field("groups-closed").number().unwrap_or(0);
     let href = format!("{}&by={}", about.href(frame.db, "groups"), order(about));
     html! {

@@ -36,7 +36,7 @@ pub fn waiting(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Val
     let table = Table {
         id: "jobs",
         caption: format!("Jobs that are {}, next first", about.tab),
-        columns: [vec![Column::text("id"), Column::text("due")], about.columns.heads()].concat(),
+        columns: [Column::list("id|due"), about.columns.heads()].concat(),
         rows: jobs.iter().map(row).collect(),
         form: if offered(frame, "DELAY.DEL") { "bulk" } else { "" },
         grow: true,
@@ -85,21 +85,10 @@ pub fn leased(
         cells.extend(about.columns.cells(job.field("body")));
         Row { key: escape::query(id), select: None, cells }
     };
-    let columns = vec![
-        Column::text("id"),
-        Column::text("lease ends"),
-        Column::number("attempt"),
-        Column::number("deliveries"),
-        Column::text("bound"),
-    ];
-    let table = Table {
-        id: "jobs",
-        caption: "Leased jobs, the next lease to end first".to_owned(),
-        columns: [columns, about.columns.heads()].concat(),
-        rows: held.iter().map(row).collect(),
-        form: "",
-        grow: false,
-    };
+    let mut columns = Column::list("id|lease ends|#attempt|#deliveries|bound");
+    columns.extend(about.columns.heads());
+    let rows = held.iter().map(row).collect();
+    let table = Table::plain("jobs", "Leased jobs, the next lease to end first", columns, rows);
     let all = stats.field("leased").number().unwrap_or(0);
     parts::part("jobs-part", html! { (table) (pager(frame, about, listed, all)) })
 }
@@ -143,13 +132,7 @@ fn newest(frame: &PageFrame, about: &About<'_>, dead: &[&Value]) -> Table {
         cells.push(redrive(frame, about, id));
         Row { key: escape::query(id), select: Some((escape::query(id), escape::text(id))), cells }
     };
-    let columns = vec![
-        Column::text("id"),
-        Column::text("died"),
-        Column::text("because of"),
-        Column::number("deliveries"),
-        Column::text("last error"),
-    ];
+    let columns = Column::list("id|died|because of|#deliveries|last error");
     Table {
         id: "jobs",
         caption: "Dead letters, newest first".to_owned(),

@@ -4,7 +4,7 @@ use super::SearchResult;
 use crate::console::view::chrome::PageFrame;
 use crate::console::view::parts::{self, Column, Row, Table};
 use crate::console::words::escape;
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 /// An id's jobs in all queues, or those with a part of an id, and queues with this name.
 pub(super) fn of_all(frame: &PageFrame, text: &[u8], found: &SearchResult) -> Markup {
@@ -62,10 +62,8 @@ fn hits_of_all(frame: &PageFrame, found: &SearchResult) -> Markup {
         let key = format!("{}/{}", escape::query(&hit.queue), escape::query(&hit.id));
         Row { key, select: None, cells }
     });
-    let columns = ["id", "queue", "state", "due"].map(Column::text).to_vec();
+    let columns = Column::list("id|queue|state|due");
     let caption =
         if found.is_part { "Jobs with this text in their id" } else { "Jobs with this id" };
-    let (caption, rows) = (caption.to_owned(), rows.collect());
-    let table = Table { id: "hits", caption, columns, rows, form: "", grow: false };
-    html! { (table) }
+    Table::plain("hits", caption, columns, rows.collect()).render()
 }

@@ -23,14 +23,8 @@ pub fn show(frame: &PageFrame, config: &Value) -> Markup {
         let cells = vec![html! { code { (name) } }, cell(&name, &value)];
         Row { key: escape::query(name.as_bytes()), select: None, cells }
     };
-    let table = Table {
-        id: "settings",
-        caption: "Settings of the server".to_owned(),
-        columns: vec![Column::text("setting"), Column::text("value")],
-        rows: options.iter().map(row).collect(),
-        form: "",
-        grow: false,
-    };
+    let (columns, rows) = (Column::list("setting|value"), options.iter().map(row).collect());
+    let table = Table::plain("settings", "Settings of the server", columns, rows);
     let level = config.field("loglevel").text().unwrap_or_default();
     parts::card(
         "Settings",

@@ -23,13 +23,7 @@ pub fn slow(frame: &PageFrame, entries: &Value) -> Markup {
         ];
         Some(Row { key: number.number()?.to_string(), select: None, cells })
     };
-    let columns = vec![
-        Column::text("when"),
-        Column::number("took"),
-        Column::text("command"),
-        Column::text("client"),
-    ];
-    listed("slow", "Slow commands", columns, entries, row)
+    listed("slow", "Slow commands", "when|#took|command|client", entries, row)
 }
 
 pub fn denied(entries: &Value) -> Markup {
@@ -46,14 +40,7 @@ pub fn denied(entries: &Value) -> Markup {
         let key = entry.field("entry-id").number()?.to_string();
         Some(Row { key, select: None, cells })
     };
-    let columns = vec![
-        Column::text("when"),
-        Column::text("user"),
-        Column::text("because of"),
-        Column::text("what"),
-        Column::number("times"),
-    ];
-    listed("denied", "Recently denied", columns, entries, row)
+    listed("denied", "Recently denied", "when|user|because of|what|#times", entries, row)
 }
 
 /// The commands with the most calls, and how long they take.
@@ -76,19 +63,9 @@ pub fn commands(state: &ServerState) -> Markup {
         ];
         Row { key: (*name).to_owned(), select: None, cells }
     };
-    let table = Table {
-        id: "used",
-        caption: "Most used commands".to_owned(),
-        columns: vec![
-            Column::text("command"),
-            Column::number("calls"),
-            Column::number("p50"),
-            Column::number("p99"),
-        ],
-        rows: used.iter().map(row).collect(),
-        form: "",
-        grow: false,
-    };
+    let columns = Column::list("command|#calls|#p50|#p99");
+    let rows = used.iter().map(row).collect();
+    let table = Table::plain("used", "Most used commands", columns, rows);
     html! { @if used.is_empty() { p class="faint" { "None yet." } } @else { (table) } }
 }
 
@@ -105,13 +82,13 @@ fn percentile(times: &str, word: &str) -> String {
 fn listed(
     id: &'static str,
     title: &str,
-    columns: Vec<Column>,
+    columns: &'static str,
     entries: &Value,
     row: impl Fn(&Value) -> Option<Row>,
 ) -> Markup {
     let Value::Array(entries) = entries else { return html! {} };
     let rows = entries.iter().filter_map(row).collect();
-    let table = Table { id, caption: title.to_owned(), columns, rows, form: "", grow: false };
+    let table = Table::plain(id, title, Column::list(columns), rows);
     let body = html! { @if entries.is_empty() { p class="faint" { "None." } } @else { (table) } };
     parts::card(title, html! { "newest 20" }, body)
 }

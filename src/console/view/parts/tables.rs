@@ -23,6 +23,15 @@ impl Column {
         Column { label: label.into(), number: true, ..Column::default() }
     }
 
+    /// Columns from their titles, with `|` between them; those of numbers begin with `#`.
+    pub fn list(titles: &'static str) -> Vec<Column> {
+        let column = |title: &'static str| match title.strip_prefix('#') {
+            Some(title) => Column::number(title),
+            None => Column::text(title),
+        };
+        titles.split('|').map(column).collect()
+    }
+
     /// Sorted by a link, or already.
     pub fn by(self, href: String, sorted: bool) -> Column {
         Column { sort: Some(href), sorted, ..self }
@@ -71,6 +80,11 @@ impl Render for Table {
 }
 
 impl Table {
+    /// One whose rows cannot be selected, and come and go as they like.
+    pub fn plain(id: &'static str, caption: &str, columns: Vec<Column>, rows: Vec<Row>) -> Table {
+        Table { id, caption: caption.to_owned(), columns, rows, ..Table::default() }
+    }
+
     /// Checks the boxes of all rows; the script shows it.
     fn all_box(&self) -> Markup {
         html! { input type="checkbox" data-all=(self.form) aria-label="Select all shown" hidden; }
@@ -127,17 +141,8 @@ mod tests {
             select: Some(("emails".into(), "emails".into())),
             cells: vec![html! { a href="/q" { "emails" } }, cell_number(1_204, "/q?x")],
         };
-        Table {
-            id: "queues",
-            caption: "Queues".into(),
-            columns: vec![
-                Column::text("name"),
-                Column::number("ready").by("/queues?by=ready".into(), true),
-            ],
-            rows: vec![row],
-            form: "",
-            grow: false,
-        }
+        let ready = Column::number("ready").by("/queues?by=ready".into(), true);
+        Table::plain("queues", "Queues", vec![Column::text("name"), ready], vec![row])
     }
 
     #[test]
