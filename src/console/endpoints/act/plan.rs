@@ -9,28 +9,40 @@ use crate::console::words::value::{Command, Value, command};
 use crate::limits::CONSOLE_SELECTED_MAX;
 use bytes::Bytes;
 
+/// The words for what came of an action, from its form and the replies.
+type Told = Box<dyn Fn(&Params, &[Value]) -> ActionResult + Send>;
+
 /// The request of a form.
-#[derive(Clone)]
 pub struct Plan {
     /// In order; sent at once.
     pub commands: Vec<Command>,
     /// The message if none of them was refused.
-    pub told: fn(&Params, &[Value]) -> ActionResult,
+    pub told: Told,
 }
 
 type Made = Result<Plan, String>;
+
+const NOT_WAITING: &str = "The job is no longer delayed or ready, so nothing was changed.";
 
 /// The plan of an action.
 ///
 /// # Errors
 /// There is no such action, or a field is missing or wrong: in words for a person.
 pub fn plan(verb: &str, params: &Params) -> Made {
+    let of = |word: &str| -> Result<Command, String> {
+        Ok(command!["DELAY.SCHEDULE", word, queue(params)?, name(params)?])
+    };
     match verb {
         "add" => add(params),
-        "run" => one(command!["DELAY.RESCHEDULE", queue(params)?, id(params)?, "0"], run_told),
-        "move" => one(
+        "run" => either(
+            command!["DELAY.RESCHEDULE", queue(params)?, id(params)?, "0"],
+            NOT_WAITING,
+            "The job is due now.",
+        ),
+        "move" => either(
             command!["DELAY.RESCHEDULE", queue(params)?, id(params)?, field(params, "when")?],
-            moved_told,
+            NOT_WAITING,
+            "The job has its new time.",
         ),
         "cancel" => cancel(params),
         "bury" => bury(params),
@@ -42,48 +54,58 @@ pub fn plan(verb: &str, params: &Params) -> Made {
         "resume" => resume(params),
         "group" => set_group(params),
         "settings" => settings(params),
-        "reset" => one(command!["DELAY.CONFIG", "RESET", queue(params)?], |_, _| {
-            ActionResult::done("The queue has the default settings again.")
-        }),
-        "rename" => one(command!["RENAMENX", queue(params)?, field(params, "to")?], renamed_told),
+        "reset" => said(
+            command!["DELAY.CONFIG", "RESET", queue(params)?],
+            "The queue has the default settings again.",
+        ),
+        // Never over another queue: that would destroy its jobs.
+        "rename" => either(
+            command!["RENAMENX", queue(params)?, field(params, "to")?],
+            "A queue of that name already exists, so nothing was changed.",
+            "The queue has its new name.",
+        ),
         "delete" => delete(params),
         "schedule" => schedule(params),
-        "schedule-run" => {
-            one(command!["DELAY.SCHEDULE", "RUN", queue(params)?, name(params)?], ran_told)
-        }
-        "schedule-pause" => {
-            one(command!["DELAY.SCHEDULE", "PAUSE", queue(params)?, name(params)?], |_, _| {
-                ActionResult::done("The schedule is paused.")
-            })
-        }
-        "schedule-resume" => {
-            one(command!["DELAY.SCHEDULE", "RESUME", queue(params)?, name(params)?], |_, _| {
-                ActionResult::done("The schedule is resumed.")
-            })
-        }
+        "schedule-run" => one(of("RUN")?, ran_told),
+        "schedule-pause" => said(of("PAUSE")?, "The schedule is paused."),
+        "schedule-resume" => said(of("RESUME")?, "The schedule is resumed."),
         "schedule-remove" => {
-            one(command!["DELAY.SCHEDULE", "DEL", queue(params)?, name(params)?], |_, _| {
-                ActionResult::done("The schedule is removed; the jobs it has made stay.")
-            })
+            said(of("DEL")?, "The schedule is removed; the jobs it has made stay.")
         }
-        "kill" => one(command!["CLIENT", "KILL", "ID", field(params, "client")?], killed_told),
-        "config" => one(
-            command![
-                "CONFIG",
-                "SET",
-                field(params, "option")?,
-                params.bytes("value").unwrap_or_default()
-            ],
-            |_, _| {
-                ActionResult::done("The option is set until a restart; CONFIG REWRITE keeps it.")
-            },
+        "kill" => either(
+            command!["CLIENT", "KILL", "ID", field(params, "client")?],
+            "The client no longer exists.",
+            "The client is disconnected.",
         ),
+        "config" => {
+            let value = params.bytes("value").unwrap_or_default();
+            said(
+                command!["CONFIG", "SET", field(params, "option")?, value],
+                "The option is set until a restart; CONFIG REWRITE keeps it.",
+            )
+        }
         _ => Err("There is no such action.".to_owned()),
     }
 }
 
-fn one(command: Command, told: fn(&Params, &[Value]) -> ActionResult) -> Made {
-    Ok(Plan { commands: vec![command], told })
+fn one(
+    command: Command,
+    told: impl Fn(&Params, &[Value]) -> ActionResult + Send + 'static,
+) -> Made {
+    Ok(Plan { commands: vec![command], told: Box::new(told) })
+}
+
+/// One of which there is only one thing to say.
+fn said(command: Command, done: &'static str) -> Made {
+    one(command, move |_, _| ActionResult::done(done))
+}
+
+/// One whose reply counts: 0 means that nothing was done.
+fn either(command: Command, none: &'static str, done: &'static str) -> Made {
+    one(command, move |_, replies| match number(replies) {
+        0 => ActionResult::refused(none),
+        _ => ActionResult::done(done),
+    })
 }
 
 fn field<'a>(params: &'a Params, name: &str) -> Result<&'a [u8], String> {
@@ -131,24 +153,6 @@ fn add(params: &Params) -> Made {
     })
 }
 
-fn run_told(_: &Params, replies: &[Value]) -> ActionResult {
-    match number(replies) {
-        0 => {
-            ActionResult::refused("The job is no longer delayed or ready, so nothing was changed.")
-        }
-        _ => ActionResult::done("The job is due now."),
-    }
-}
-
-fn moved_told(_: &Params, replies: &[Value]) -> ActionResult {
-    match number(replies) {
-        0 => {
-            ActionResult::refused("The job is no longer delayed or ready, so nothing was changed.")
-        }
-        _ => ActionResult::done("The job has its new time."),
-    }
-}
-
 fn cancel(params: &Params) -> Made {
     let mut asked = command!["DELAY.CANCEL", queue(params)?, id(params)?];
     if params.has("force") {
@@ -166,20 +170,12 @@ fn cancel(params: &Params) -> Made {
 
 fn bury(params: &Params) -> Made {
     let token = field(params, "lease")?;
-    one(
-        command![
-            "DELAY.NACK",
-            queue(params)?,
-            id(params)?,
-            token,
-            "BURY",
-            "ERROR",
-            "buried from the console"
-        ],
-        |_, replies| match number(replies) {
-            0 => ActionResult::refused("Its lease has ended, so nothing was changed."),
-            _ => ActionResult::done("Buried: it is dead until it is redriven."),
-        },
+    let mut asked = command!["DELAY.NACK", queue(params)?, id(params)?, token];
+    asked.extend(command!["BURY", "ERROR", "buried from the console"]);
+    either(
+        asked,
+        "Its lease has ended, so nothing was changed.",
+        "Buried: it is dead until it is redriven.",
     )
 }
 
@@ -312,7 +308,7 @@ fn resume(params: &Params) -> Made {
     if let Some(group) = params.bytes("group") {
         asked = command!["DELAY.RESUME", queue(params)?, "GROUP", group];
     }
-    one(asked, |_, _| ActionResult::done("It is resumed."))
+    said(asked, "It is resumed.")
 }
 
 fn set_group(params: &Params) -> Made {
@@ -338,7 +334,7 @@ fn pause(params: &Params) -> Made {
         if let Some(span) = params.bytes("for") {
             asked.extend(command!["FOR", span]);
         }
-        return one(asked, |_, _| ActionResult::done("The group is paused: its jobs wait."));
+        return said(asked, "The group is paused: its jobs wait.");
     }
     let names = params.encoded("selected");
     let names = if names.is_empty() { vec![queue(params)?.to_vec()] } else { names };
@@ -352,7 +348,7 @@ fn pause(params: &Params) -> Made {
         }
         if params.has("resume") { command!["DELAY.RESUME", name, side(params)] } else { asked }
     });
-    Ok(Plan { commands: commands.collect(), told: paused_told })
+    Ok(Plan { commands: commands.collect(), told: Box::new(paused_told) })
 }
 
 fn paused_told(params: &Params, replies: &[Value]) -> ActionResult {
@@ -382,15 +378,7 @@ fn settings(params: &Params) -> Made {
     if asked.len() == 3 {
         return Err("Nothing was changed in the form.".to_owned());
     }
-    one(asked, |_, _| ActionResult::done("The settings are saved."))
-}
-
-/// Never over another queue: that would destroy its jobs.
-fn renamed_told(_: &Params, replies: &[Value]) -> ActionResult {
-    match number(replies) {
-        0 => ActionResult::refused("A queue of that name already exists, so nothing was changed."),
-        _ => ActionResult::done("The queue has its new name."),
-    }
+    said(asked, "The settings are saved.")
 }
 
 fn delete(params: &Params) -> Made {
@@ -398,10 +386,11 @@ fn delete(params: &Params) -> Made {
         return Err("The name you typed is not the queue's, so nothing was changed.".to_owned());
     }
     typed(params)?;
-    one(command!["DEL", queue(params)?], |_, replies| match number(replies) {
-        0 => ActionResult::refused("The queue no longer exists."),
-        _ => ActionResult::done("The queue is deleted with its jobs, settings and schedules."),
-    })
+    either(
+        command!["DEL", queue(params)?],
+        "The queue no longer exists.",
+        "The queue is deleted with its jobs, settings and schedules.",
+    )
 }
 
 fn schedule(params: &Params) -> Made {
@@ -433,7 +422,7 @@ fn schedule(params: &Params) -> Made {
             asked.extend(command![word, value]);
         }
     }
-    one(asked, |_, _| ActionResult::done("The schedule is set."))
+    said(asked, "The schedule is set.")
 }
 
 fn ran_told(_: &Params, replies: &[Value]) -> ActionResult {
@@ -443,13 +432,6 @@ fn ran_told(_: &Params, replies: &[Value]) -> ActionResult {
             ActionResult::done(format!("It made the job {}.", escape::text(id)))
         }
         Some(_) => ActionResult::done("It made its job."),
-    }
-}
-
-fn killed_told(_: &Params, replies: &[Value]) -> ActionResult {
-    match number(replies) {
-        0 => ActionResult::refused("The client no longer exists."),
-        _ => ActionResult::done("The client is disconnected."),
     }
 }
 
