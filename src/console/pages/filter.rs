@@ -17,15 +17,7 @@ pub const FIELDS: [&str; 9] =
 
 pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
     let mut scan = command!["DELAY.SCAN", queue, cursor];
-    if let Some(state) = params.bytes("state") {
-        scan.extend(command!["STATE", state]);
-    }
-    if let Some(group) = params.bytes("group") {
-        scan.extend(command!["GROUP", group]);
-    }
-    if let Some(glob) = params.bytes("match") {
-        scan.extend(command!["MATCH", glob]);
-    }
+    scan.extend(params.options(&[("state", "STATE"), ("group", "GROUP"), ("match", "MATCH")]));
     let (from, until) = (params.bytes("from"), params.bytes("until"));
     if from.is_some() || until.is_some() {
         // Unreadable values are passed to the server unchanged, which refuses them: a filter that is left out finds all
@@ -33,18 +25,11 @@ pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
         let at = |said: Option<&[u8]>, open: &str| [b"@", said.unwrap_or(open.as_bytes())].concat();
         scan.extend(command!["DUE", at(from, "0"), at(until, UNTIL_MAX)]);
     }
-    if let Some(text) = params.bytes("contains") {
-        scan.extend(command!["CONTAINS", text]);
-    }
-    if let Some(error) = params.bytes("error") {
-        scan.extend(command!["ERROR", error]);
-    }
+    scan.extend(params.options(&[("contains", "CONTAINS"), ("error", "ERROR")]));
     if params.bytes("untold").is_some() {
         scan.extend(command!["ERROR", ""]);
     }
-    if let Some(reason) = params.bytes("reason") {
-        scan.extend(command!["REASON", reason]);
-    }
+    scan.extend(params.options(&[("reason", "REASON")]));
     scan.extend(command!["COUNT", COUNT]);
     scan
 }

@@ -149,11 +149,9 @@ fn page(params: &Params) -> ListPage {
 fn ask(params: &Params) -> Vec<Command> {
     let (word, by) = order(params);
     let mut asked = command!["DELAY.QUEUES", "BY", by, "COUNT", page(params).count().to_string()];
-    if let Some(glob) = params.bytes("match") {
-        asked.extend(command!["MATCH", glob]);
-    }
-    if let Some(after) = params.bytes("after").filter(|_| word == "name") {
-        asked.extend(command!["AFTER", after]);
+    asked.extend(params.options(&[("match", "MATCH")]));
+    if word == "name" {
+        asked.extend(params.options(&[("after", "AFTER")]));
     }
     vec![asked]
 }

@@ -45,6 +45,12 @@ impl Params {
         self.text(name)?.trim().parse().ok()
     }
 
+    /// The fields that are there, each as the word of its option and the value, in the order of `options`.
+    pub fn options(&self, options: &[(&str, &str)]) -> Command {
+        let said = options.iter().filter_map(|(field, word)| Some((word, self.bytes(field)?)));
+        said.flat_map(|(word, value)| command![word, value]).collect()
+    }
+
     /// Whether a field is there, whatever it says.
     pub fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|(field, _)| field == name)
@@ -102,9 +108,7 @@ pub fn rule(params: &Params) -> Result<Command, String> {
         (Some(every), None) => Ok(command!["EVERY", every]),
         (None, Some(cron)) => {
             let mut rule = command!["CRON", cron];
-            if let Some(zone) = params.bytes("zone") {
-                rule.extend(command!["TZ", zone]);
-            }
+            rule.extend(params.options(&[("zone", "TZ")]));
             Ok(rule)
         }
         _ => Err("Enter either an interval or a cron pattern.".to_owned()),

@@ -140,13 +140,8 @@ fn number(replies: &[Value]) -> u64 {
 fn add(params: &Params) -> Made {
     let body = params.bytes("body").unwrap_or_default();
     let mut asked = command!["DELAY.ADD", queue(params)?, field(params, "when")?, body];
-    for (name, word) in
-        [("id", "ID"), ("priority", "PRIORITY"), ("attempts", "ATTEMPTS"), ("ttl", "TTL")]
-    {
-        if let Some(value) = params.bytes(name) {
-            asked.extend(command![word, value]);
-        }
-    }
+    let more = [("id", "ID"), ("priority", "PRIORITY"), ("attempts", "ATTEMPTS"), ("ttl", "TTL")];
+    asked.extend(params.options(&more));
     one(asked, |_, replies| {
         let id = replies.first().and_then(Value::bytes).unwrap_or_default();
         ActionResult::done(format!("Added as {}.", escape::text(id)))
@@ -183,9 +178,7 @@ fn bury(params: &Params) -> Made {
 fn redrive_error(params: &Params) -> Made {
     let error = field(params, "error")?;
     let mut asked = command!["DELAY.BULK", queue(params)?, "REDRIVE", "ERROR", error];
-    if let Some(span) = params.bytes("over") {
-        asked.extend(command!["OVER", span]);
-    }
+    asked.extend(params.options(&[("over", "OVER")]));
     one(asked, |params, replies| match number(replies) {
         0 => ActionResult::refused("No job is dead of it any longer, so nothing was changed."),
         moved => {
@@ -213,12 +206,10 @@ fn redrive(params: &Params) -> Made {
     } else if !ids.is_empty() {
         asked.extend(command!["IDS", ids.len().to_string()]);
         asked.extend(ids.into_iter().map(Bytes::from));
-    } else if let Some(count) = params.bytes("count") {
-        asked.extend(command!["COUNT", count]);
+    } else {
+        asked.extend(params.options(&[("count", "COUNT")]));
     }
-    if let Some(when) = params.bytes("when") {
-        asked.extend(command!["IN", when]);
-    }
+    asked.extend(params.options(&[("when", "IN")]));
     if params.has("keep") {
         asked.extend(command!["KEEP-ATTEMPTS"]);
     }
@@ -314,11 +305,8 @@ fn resume(params: &Params) -> Made {
 fn set_group(params: &Params) -> Made {
     let group = field(params, "name")?;
     let mut asked = command!["DELAY.CONFIG", "SET", queue(params)?, "GROUP", group];
-    for name in ["group-max-leased", "group-rate", "group-weight"] {
-        if let Some(value) = params.bytes(name) {
-            asked.extend(command![name, value]);
-        }
-    }
+    let names = ["group-max-leased", "group-rate", "group-weight"];
+    asked.extend(params.options(&names.map(|name| (name, name))));
     if asked.len() == 5 {
         return Err("Nothing was entered for the group.".to_owned());
     }
@@ -331,9 +319,7 @@ fn set_group(params: &Params) -> Made {
 fn pause(params: &Params) -> Made {
     if let Some(group) = params.bytes("group") {
         let mut asked = command!["DELAY.PAUSE", queue(params)?, "GROUP", group];
-        if let Some(span) = params.bytes("for") {
-            asked.extend(command!["FOR", span]);
-        }
+        asked.extend(params.options(&[("for", "FOR")]));
         return said(asked, "The group is paused: its jobs wait.");
     }
     let names = params.encoded("selected");
@@ -343,9 +329,7 @@ fn pause(params: &Params) -> Made {
     }
     let commands = names.iter().map(|name| {
         let mut asked = command!["DELAY.PAUSE", name, side(params)];
-        if let Some(span) = params.bytes("for") {
-            asked.extend(command!["FOR", span]);
-        }
+        asked.extend(params.options(&[("for", "FOR")]));
         if params.has("resume") { command!["DELAY.RESUME", name, side(params)] } else { asked }
     });
     Ok(Plan { commands: commands.collect(), told: Box::new(paused_told) })
@@ -417,11 +401,7 @@ fn schedule(params: &Params) -> Made {
         ("lease", "LEASE"),
         ("ttl", "TTL"),
     ];
-    for (name, word) in more {
-        if let Some(value) = params.bytes(name) {
-            asked.extend(command![word, value]);
-        }
-    }
+    asked.extend(params.options(&more));
     said(asked, "The schedule is set.")
 }
 

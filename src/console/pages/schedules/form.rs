@@ -40,9 +40,7 @@ pub fn preview(params: &Params) -> Option<Command> {
     }
     let mut asked = command!["DELAY.SCHEDULE", "EXPLAIN"];
     asked.extend(rule(params).ok()?);
-    if let Some(from) = params.bytes("from") {
-        asked.extend(command!["FROM", from]);
-    }
+    asked.extend(params.options(&[("from", "FROM")]));
     asked.extend(command!["COUNT", INSTANTS]);
     Some(asked)
 }
