@@ -63,8 +63,8 @@ fn pages(params: &Params, leases: &[Value]) -> Markup {
     let first = params.has("end").then(|| format!("/busy?db={}", params.db()));
     let last = leases.get(COUNT - 1).filter(|_| leases.len() > COUNT);
     let next = last.map(|last| {
-        let end = last.field("lease-end").number().unwrap_or(0);
-        let name = |field| escape::query(last.field(field).bytes().unwrap_or_default());
+        let end = last.count("lease-end");
+        let name = |field| escape::query(last.raw(field));
         let db = params.db();
         format!("/busy?db={db}&end={end}&queue={}&id={}", name("queue"), name("id"))
     });
@@ -82,10 +82,9 @@ pub fn table(frame: &PageFrame, leases: &[Value], with_queue: bool) -> Markup {
 }
 
 fn row(frame: &PageFrame, lease: &Value, with_queue: bool) -> Row {
-    let bytes = |field| lease.field(field).bytes().unwrap_or_default();
-    let (queue, id) = (bytes("queue"), bytes("id"));
+    let (queue, id) = (lease.raw("queue"), lease.raw("id"));
     let unknown = || html! { span class="faint" { "–" } };
-    let text = |field| match bytes(field) {
+    let text = |field| match lease.raw(field) {
         b"" => unknown(),
         text => html! { bdi class="name" { (escape::shortened(&escape::text(text), TEXT_CHARS)) } },
     };

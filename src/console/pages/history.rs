@@ -20,47 +20,9 @@ const SPANS: [(&str, &str, &str); 3] =
 
 const MINUTE_MS: u64 = 60_000;
 
-/// What a line shows of a row.
-type Of = fn(&Minutes) -> u64;
-
-/// A row of DELAY.HISTORY.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Minutes {
-    at_ms: u64,
-    pub added: u64,
-    pub delivered: u64,
-    acked: u64,
-    pub failed: u64,
-    died: u64,
-    pub delayed: u64,
-    pub ready: u64,
-    pub leased: u64,
-    pub dead: u64,
-    lateness_p50_us: u64,
-    pub lateness_p99_us: u64,
-}
-
-/// The rows of a reply, oldest first; none if the user may not ask, or if nothing is kept.
-pub fn read(reply: &Value) -> Vec<Minutes> {
-    let row = |row: &Value| {
-        let number = |name: &str| row.field(name).number().unwrap_or(0);
-        Minutes {
-            at_ms: number("at"),
-            added: number("added"),
-            delivered: number("delivered"),
-            acked: number("acked"),
-            failed: number("failed"),
-            died: number("died"),
-            delayed: number("delayed"),
-            ready: number("ready"),
-            leased: number("leased"),
-            dead: number("dead"),
-            lateness_p50_us: number("lateness-p50-us"),
-            lateness_p99_us: number("lateness-p99-us"),
-        }
-    };
-    reply.items().iter().map(row).collect()
-}
+/// The counts of a row, in the order of the table.
+const COUNTS: [&str; 9] =
+    ["added", "delivered", "acked", "failed", "died", "delayed", "ready", "leased", "dead"];
 
 /// The command for the last hour, minute by minute.
 pub fn ask_hour(queue: Option<&[u8]>) -> Command {
@@ -74,31 +36,30 @@ fn ask_span(queue: Option<&[u8]>, (_, last, step): (&str, &str, &str)) -> Comman
     }
 }
 
-/// The values of each row, to be drawn as a line.
-pub fn values(rows: &[Minutes], of: Of) -> Vec<u64> {
-    rows.iter().map(of).collect()
+/// A field of each row of DELAY.HISTORY, to be drawn as a line.
+pub fn values(rows: &[Value], field: &str) -> Vec<u64> {
+    rows.iter().map(|row| row.count(field)).collect()
 }
 
 /// Lines of what happened a minute, with the numbers of the minute that is over, and a link to the page; nothing without rows.
-pub fn card(rows: &[Minutes], href: &str) -> Markup {
+pub fn card(rows: &[Value], href: &str) -> Markup {
     // The last one is not over.
     let over = if rows.len() > 1 { &rows[..rows.len() - 1] } else { rows };
     let Some(last) = over.last() else { return html! {} };
-    let line = |label: &str, now: String, of: Of| {
+    let line = |label: &str, field: &str, shown: fn(u64) -> String| {
         html! {
             div {
-                span class="label" { (label) } " " b { (now) }
-                (chart::spark(&values(over, of), label))
+                span class="label" { (label) } " " b { (shown(last.count(field))) }
+                (chart::spark(&values(over, field), label))
             }
         }
     };
-    let late = parts::measured(last.lateness_p99_us);
     let body = html! {
         div class="sparks" {
-            (line("added a minute", parts::grouped(last.added), |row| row.added))
-            (line("delivered a minute", parts::grouped(last.delivered), |row| row.delivered))
-            (line("failed a minute", parts::grouped(last.failed), |row| row.failed))
-            (line("late, p99, µs", late, |row| row.lateness_p99_us))
+            (line("added a minute", "added", parts::grouped))
+            (line("delivered a minute", "delivered", parts::grouped))
+            (line("failed a minute", "failed", parts::grouped))
+            (line("late, p99, µs", "lateness-p99-us", parts::measured))
         }
     };
     parts::card("The last hour", html! { a href=(href) { "history" } }, body)
@@ -123,7 +84,7 @@ fn ask(params: &Params) -> Vec<Command> {
 }
 
 fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
-    let (rows, queue) = (read(&replies[0]), queue(params));
+    let (rows, queue) = (replies[0].items(), queue(params));
     let name = queue.map(|queue| escape::shortened(&escape::text(queue), 80));
     let title = name.as_ref().map_or("History".to_owned(), |name| format!("History of {name}"));
     let body = html! {
@@ -132,7 +93,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
         (spans(params, frame.db, queue))
         @if let Some(error) = replies[0].error() { p class="refused" role="alert" { (error) } }
         @else if rows.is_empty() { (empty(queue)) }
-        @else { (parts::part("history", charts(&rows, span(params)))) }
+        @else { (parts::part("history", charts(rows, span(params)))) }
     };
     live(frame, &title, Tab::History, body)
 }
@@ -160,45 +121,44 @@ fn spans(params: &Params, db: u8, queue: Option<&[u8]>) -> Markup {
     }
 }
 
-fn charts(rows: &[Minutes], (_, _, step): (&str, &str, &str)) -> Markup {
-    let step_ms = rows.get(1).map_or(MINUTE_MS, |second| second.at_ms - rows[0].at_ms);
-    let times = (rows[0].at_ms, step_ms);
+fn charts(rows: &[Value], (_, _, step): (&str, &str, &str)) -> Markup {
+    let start_ms = rows[0].count("at");
+    let step_ms = rows.get(1).map_or(MINUTE_MS, |second| second.count("at") - start_ms);
+    let times = (start_ms, step_ms);
     // Counts cover the whole step; the other numbers are those at its end.
     let per_step = format!("in {step}");
-    let lines = |title: &str, note: &str, shown: fn(u64) -> String, lines: &[(&str, Of)]| {
+    let lines = |title: &str, note: &str, shown: fn(u64) -> String, lines: &[(&str, &str)]| {
         let values: Vec<(&str, Vec<u64>)> =
-            lines.iter().map(|(label, of)| (*label, values(rows, *of))).collect();
+            lines.iter().map(|(label, field)| (*label, values(rows, field))).collect();
         let chart = chart::lines(&values, &LineOptions { title, times, shown });
         parts::card(title, html! { (note) }, chart)
     };
     let count = parts::grouped;
     html! {
         div class="charts" {
-            (lines("Added and delivered", &per_step, count, &[("added", |row| row.added), ("delivered", |row| row.delivered)]))
-            (lines("Failed and died", &per_step, count, &[("failed", |row| row.failed), ("died", |row| row.died)]))
-            (lines("Jobs ready and leased", "", count, &[("ready", |row| row.ready), ("leased", |row| row.leased)]))
-            (lines("Jobs delayed and dead", "", count, &[("delayed", |row| row.delayed), ("dead", |row| row.dead)]))
-            (lines("Late", "", parts::micros, &[("p99", |row| row.lateness_p99_us), ("p50", |row| row.lateness_p50_us)]))
+            (lines("Added and delivered", &per_step, count, &[("added", "added"), ("delivered", "delivered")]))
+            (lines("Failed and died", &per_step, count, &[("failed", "failed"), ("died", "died")]))
+            (lines("Jobs ready and leased", "", count, &[("ready", "ready"), ("leased", "leased")]))
+            (lines("Jobs delayed and dead", "", count, &[("delayed", "delayed"), ("dead", "dead")]))
+            (lines("Late", "", parts::micros, &[("p99", "lateness-p99-us"), ("p50", "lateness-p50-us")]))
         }
         details class="numbers" { summary { "Numbers" } (table(rows, step_ms)) }
     }
 }
 
-fn table(rows: &[Minutes], step_ms: u64) -> Markup {
-    let cells = |row: &Minutes| {
-        let counts = [
-            row.added, row.delivered, row.acked, row.failed, row.died, row.delayed, row.ready,
-            row.leased, row.dead,
-        ];
-        let late =
-            [row.lateness_p50_us, row.lateness_p99_us].map(|us| html! { (parts::measured(us)) });
-        let when = [parts::clock_time(row.at_ms, step_ms)].into_iter();
-        when.chain(counts.into_iter().map(parts::number)).chain(late).collect()
+fn table(rows: &[Value], step_ms: u64) -> Markup {
+    let cells = |row: &Value| {
+        let counts = COUNTS.map(|field| parts::number(row.count(field)));
+        let late = ["lateness-p50-us", "lateness-p99-us"]
+            .map(|field| html! { (parts::measured(row.count(field))) });
+        let when = [parts::clock_time(row.count("at"), step_ms)].into_iter();
+        when.chain(counts).chain(late).collect()
     };
     let columns = Column::list(
         "from|#added|#delivered|#acknowledged|#failed|#died|#delayed|#ready|#leased|#dead|#late, p50|#late, p99",
     );
-    let row = |row: &Minutes| Row { key: row.at_ms.to_string(), select: None, cells: cells(row) };
+    let row =
+        |row: &Value| Row { key: row.count("at").to_string(), select: None, cells: cells(row) };
     let rows = rows.iter().rev().map(row).collect();
     Table::plain("minutes", "What happened, the newest first", columns, rows).render()
 }
@@ -249,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_minute_that_is_not_over_is_no_number_of_the_hour() {
-        let shown = card(&read(&reply(3)), "/history").into_string();
+        let shown = card(reply(3).items(), "/history").into_string();
         assert!(shown.contains("<b>10</b>") && shown.contains("0.1 ms"), "{shown}");
         assert_eq!(card(&[], "/history").into_string(), "");
     }

@@ -29,20 +29,6 @@ struct Job<'a> {
     got: &'a Value,
 }
 
-impl Job<'_> {
-    fn number(&self, name: &str) -> u64 {
-        self.got.field(name).number().unwrap_or(0)
-    }
-
-    fn text(&self, name: &str) -> &str {
-        self.got.field(name).text().unwrap_or_default()
-    }
-
-    fn bytes(&self, name: &str) -> &[u8] {
-        self.got.field(name).bytes().unwrap_or_default()
-    }
-}
-
 fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let field = |name| params.bytes(name).unwrap_or_default();
     let job = Job { queue: field("queue"), id: field("id"), got: &replies[0] };
@@ -77,15 +63,15 @@ fn gone(frame: &PageFrame, job: &Job<'_>) -> Markup {
 
 /// The state in a sentence.
 fn summary(frame: &PageFrame, job: &Job<'_>) -> Markup {
-    let due = job.number("due");
+    let due = job.got.count("due");
     html! {
         p class="lead" {
-            (parts::state(job.text("state"))) " "
-            @match job.text("state") {
+            (parts::state(job.got.word("state"))) " "
+            @match job.got.word("state") {
                 "delayed" => { "due " (parts::moment(frame, due)) },
                 "ready" => { "due since " (parts::moment(frame, due)) ", waiting for a worker" },
-                "leased" => { "with a worker until " (parts::moment(frame, job.number("lease-end"))) },
-                "dead" => { (died(job.text("reason"))) " " (parts::moment(frame, job.number("died"))) },
+                "leased" => { "with a worker until " (parts::moment(frame, job.got.count("lease-end"))) },
+                "dead" => { (died(job.got.word("reason"))) " " (parts::moment(frame, job.got.count("died"))) },
                 _ => {},
             }
             ". " (attempts(job))
@@ -99,7 +85,7 @@ fn last_errors(frame: &PageFrame, job: &Job<'_>) -> Markup {
     let errors = job.got.field("errors").items();
     html! {
         @for (n, error) in errors.iter().enumerate() {
-            @let text = error.field("error").bytes().unwrap_or_default();
+            @let text = error.raw("error");
             p class=[(n > 0).then_some("faint")] {
                 @if n == 0 { "The last error" } @else { "Before that" }
                 @if let Some(attempt) = error.field("attempt").number() { ", in attempt " (parts::grouped(attempt)) }
@@ -122,31 +108,31 @@ fn died(reason: &str) -> &'static str {
 
 /// "Attempt 3 of 20, after 2 failures; the next waits by 1s,5s,30s."
 fn attempts(job: &Job<'_>) -> Markup {
-    let (attempt, most) = (job.number("attempt"), job.number("max-attempts"));
-    let failures = job.number("nacks") + job.number("timeouts") + job.number("lost");
+    let (attempt, most) = (job.got.count("attempt"), job.got.count("max-attempts"));
+    let failures = job.got.count("nacks") + job.got.count("timeouts") + job.got.count("lost");
     html! {
         @if attempt == 0 { "Not delivered yet" } @else { "Delivery " (parts::grouped(attempt)) }
         @if most > 0 { @if attempt == 0 { "; at most " } @else { " of " } (parts::grouped(most)) @if attempt == 0 { " deliveries" } }
         @if failures > 0 { ", after " (parts::counted(failures, "failure", "failures")) }
-        @if !job.text("backoff").is_empty() { "; a failure waits by " code { (job.text("backoff")) } }
+        @if !job.got.word("backoff").is_empty() { "; a failure waits by " code { (job.got.word("backoff")) } }
         "."
     }
 }
 
 /// The events of a job's history, in order.
 fn life(frame: &PageFrame, job: &Job<'_>) -> Markup {
-    let number = |name: &str| parts::number(job.number(name));
-    let times = |name: &str| html! { (number(name)) @if job.number(name) == 1 { " time" } @else { " times" } };
+    let number = |name: &str| parts::number(job.got.count(name));
+    let times = |name: &str| html! { (number(name)) @if job.got.count(name) == 1 { " time" } @else { " times" } };
     let mut pairs = vec![
-        ("added", parts::moment(frame, job.number("added"))),
-        ("due", parts::moment(frame, job.number("due"))),
+        ("added", parts::moment(frame, job.got.count("added"))),
+        ("due", parts::moment(frame, job.got.count("due"))),
         ("priority", number("priority")),
         ("delivered", times("deliveries")),
         ("nacked", times("nacks")),
         ("lease ran out", times("timeouts")),
         ("connection lost", times("lost")),
     ];
-    let group = job.bytes("group");
+    let group = job.got.raw("group");
     if !group.is_empty() {
         let (queue, of) = (escape::query(job.queue), escape::query(group));
         let href = format!("/search?db={}&queue={queue}&group={of}", frame.db);
@@ -154,16 +140,16 @@ fn life(frame: &PageFrame, job: &Job<'_>) -> Markup {
     }
     let spans = [("lease", "lease-ms"), ("time to live", "ttl-ms"), ("unique for", "unique-ms")];
     for (label, name) in spans {
-        if job.number(name) > 0 {
-            pairs.push((label, html! { (parts::duration(job.number(name))) }));
+        if job.got.count(name) > 0 {
+            pairs.push((label, html! { (parts::duration(job.got.count(name))) }));
         }
     }
-    if job.number("expires") > 0 {
-        pairs.push(("expires", parts::moment(frame, job.number("expires"))));
+    if job.got.count("expires") > 0 {
+        pairs.push(("expires", parts::moment(frame, job.got.count("expires"))));
     }
-    if job.text("state") == "leased" {
-        pairs.push(("token", html! { code { (job.number("token")) } }));
-        if job.number("bound") == 1 {
+    if job.got.word("state") == "leased" {
+        pairs.push(("token", html! { code { (job.got.count("token")) } }));
+        if job.got.count("bound") == 1 {
             pairs.push(("bound", html! { "the lease ends with its connection" }));
         }
     }
@@ -173,7 +159,7 @@ fn life(frame: &PageFrame, job: &Job<'_>) -> Markup {
 fn actions(frame: &PageFrame, job: &Job<'_>) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", job.queue), ("id", job.id)];
-    let state = job.text("state");
+    let state = job.got.word("state");
     let waits = matches!(state, "delayed" | "ready");
     html! {
         section class="card" aria-label="Actions" {
@@ -202,7 +188,7 @@ fn actions(frame: &PageFrame, job: &Job<'_>) -> Markup {
 }
 
 fn of_leased(frame: &PageFrame, job: &Job<'_>, fields: &[(&str, &[u8]); 3]) -> Markup {
-    let token = job.number("token").to_string();
+    let token = job.got.count("token").to_string();
     let bury = [fields[0], fields[1], fields[2], ("lease", token.as_bytes())];
     let force = [fields[0], fields[1], fields[2], ("force", &b"1"[..])];
     html! {
@@ -228,7 +214,7 @@ fn headers(job: &Job<'_>) -> Markup {
 }
 
 fn content(frame: &PageFrame, params: &Params, job: &Job<'_>) -> Markup {
-    let bytes = job.bytes("body");
+    let bytes = job.got.raw("body");
     let way = params.bytes("as").and_then(Way::read);
     let body = way.map_or_else(|| escape::body(bytes), |way| escape::body_as(bytes, way));
     let at = |word: &str| format!("{}&as={word}", parts::job_href(frame.db, job.queue, job.id));

@@ -7,7 +7,7 @@ mod trouble;
 
 use super::Page;
 use super::forecast::{self, Window};
-use super::history::{self, Minutes};
+use super::history;
 use super::queues::{self, ListedQueue};
 use crate::console::view::chart;
 use crate::console::view::chrome::PageFrame;
@@ -73,11 +73,11 @@ fn counted(params: &Params, delayed: &[ListedQueue]) -> Vec<ListedQueue> {
 
 fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let [ready, oldest, dead, delayed] = [0, 1, 2, 3].map(|at| queues::read(&replies[at]));
-    let (found, rows) = (troubles(frame, &ready, &oldest, &dead), history::read(&replies[4]));
+    let (found, rows) = (troubles(frame, &ready, &oldest, &dead), replies[4].items());
     let refused = replies[0].error();
     let is_unknown = frame.state.is_none() && refused.is_some();
     let body = html! {
-        (parts::part("figures", figures(frame, &rows)))
+        (parts::part("figures", figures(frame, rows)))
         (parts::part("trouble", table::card(frame, &found, is_unknown)))
         @if let Some(error) = refused { p class="refused" role="alert" { (error) } }
         @else if ready.is_empty() {
@@ -88,38 +88,36 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
             (parts::card("Queues", html! { a href="/queues" { "all" } }, parts::part("queues-part",
                 queues::table(frame, "queues", "Queues with the most ready jobs", &ready, "", None))))
         }
-        (parts::part("rates", history::card(&rows, "/history")))
+        (parts::part("rates", history::card(rows, "/history")))
     };
     live(frame, "Overview", Tab::Overview, body)
 }
 
 /// The numbers of the server, each with its line of the last hour; the header does not repeat them here.
-fn figures(frame: &PageFrame, rows: &[Minutes]) -> Markup {
+fn figures(frame: &PageFrame, rows: &[Value]) -> Markup {
     let Some(state) = &frame.state else {
         return html! { p class="lead" { "The numbers of the whole server need the right to run INFO." } };
     };
-    let number = |field: &str| state.number(field).unwrap_or(0);
-    let dead_tone = if number("jobs_dead") > 0 { Tone::Bad } else { Tone::Plain };
-    let line = |label: &str, of: fn(&Minutes) -> u64| -> Markup {
-        html! { @if rows.len() > 1 { (chart::spark(&history::values(rows, of), label)) } }
+    let dead_tone = if state.count("jobs_dead") > 0 { Tone::Bad } else { Tone::Plain };
+    let count = |label: &str, note: &str, tone: Tone| {
+        let (href, jobs) = (format!("/queues?by={label}"), state.count(&format!("jobs_{label}")));
+        let line =
+            html! { @if rows.len() > 1 { (chart::spark(&history::values(rows, label), label)) } };
+        parts::figure_with(label, parts::grouped(jobs), note, tone, &href, line)
     };
-    let count = |label: &str, note: &str, tone: Tone, of: fn(&Minutes) -> u64| {
-        let (href, jobs) = (format!("/queues?by={label}"), number(&format!("jobs_{label}")));
-        parts::figure_with(label, parts::grouped(jobs), note, tone, &href, line(label, of))
-    };
-    let late = parts::measured(number("lateness_minute_p99_us"));
-    let max = match number("lateness_minute_max_us") {
+    let late = parts::measured(state.count("lateness_minute_p99_us"));
+    let max = match state.count("lateness_minute_max_us") {
         0 => String::new(),
         max => format!("max {}", parts::micros(max)),
     };
     html! {
         div class="figures" {
             (parts::figure("late, p99 of the last minute", late, &max, Tone::Plain, "/server#lateness"))
-            (count("ready", &oldest(number("oldest_ready_age_ms")), Tone::Plain, |row| row.ready))
-            (count("delayed", "", Tone::Plain, |row| row.delayed))
-            (count("leased", "", Tone::Plain, |row| row.leased))
-            (count("dead", "", dead_tone, |row| row.dead))
-            (parts::figure("schedules", parts::grouped(number("schedules")), &missed(number("schedule_missed_total")), Tone::Plain, "/schedules"))
+            (count("ready", &oldest(state.count("oldest_ready_age_ms")), Tone::Plain))
+            (count("delayed", "", Tone::Plain))
+            (count("leased", "", Tone::Plain))
+            (count("dead", "", dead_tone))
+            (parts::figure("schedules", parts::grouped(state.count("schedules")), &missed(state.count("schedule_missed_total")), Tone::Plain, "/schedules"))
         }
     }
 }

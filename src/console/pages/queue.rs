@@ -140,14 +140,14 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
         @if about.lists_jobs() { (about.columns.form(frame, &about)) }
         (actions::find(frame, &about))
         (timeline::show(frame, &about, stats, forecasts))
-        (parts::part("rates", history::card(&history::read(&replies[3]), &history::href(frame.db, about.queue))))
+        (parts::part("rates", history::card(replies[3].items(), &history::href(frame.db, about.queue))))
         (parts::copy(&parts::commands(frame, &[b"DELAY.STATS", about.queue])))
     };
     live(frame, &title, Tab::Queues, body)
 }
 
 fn tabs(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
-    let has_groups = stats.field("groups").number().unwrap_or(0) > 0 || about.tab == "groups";
+    let has_groups = stats.count("groups") > 0 || about.tab == "groups";
     let links: Vec<(&str, String, Option<u64>)> = TABS
         .iter()
         .filter(|tab| has_groups || **tab != "groups")

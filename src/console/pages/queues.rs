@@ -50,20 +50,19 @@ pub struct ListedQueue {
 pub fn read(reply: &Value) -> Vec<ListedQueue> {
     let queue = |row: &Value| {
         let number = |name| row.field(name).number();
-        let count = |name| number(name).unwrap_or(0);
         ListedQueue {
-            name: row.field("name").bytes().unwrap_or_default().to_vec(),
-            ready: count("ready"),
-            delayed: count("delayed"),
-            leased: count("leased"),
-            dead: count("dead"),
-            waiters: count("waiters"),
+            name: row.raw("name").to_vec(),
+            ready: row.count("ready"),
+            delayed: row.count("delayed"),
+            leased: row.count("leased"),
+            dead: row.count("dead"),
+            waiters: row.count("waiters"),
             paused: row.field("paused").text().unwrap_or("no").to_owned(),
             next_due: number("next-due"),
             oldest_ready_age_ms: number("oldest-ready-age-ms"),
-            bytes: count("bytes"),
-            lateness_p99_us: count("lateness-p99-us"),
-            schedules: count("schedules"),
+            bytes: row.count("bytes"),
+            lateness_p99_us: row.count("lateness-p99-us"),
+            schedules: row.count("schedules"),
             last_reserve_at: number("last-reserve-at"),
         }
     };

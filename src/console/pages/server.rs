@@ -119,21 +119,22 @@ fn numbers(frame: &PageFrame, state: &ServerState) -> Markup {
 }
 
 fn lateness(state: &ServerState) -> Markup {
-    let number = |field: &str| state.number(field).unwrap_or(0);
     let row = |(word, minute, start): &(&str, &str, &str)| Row {
         key: (*word).to_owned(),
         select: None,
         cells: vec![
             html! { (word) },
-            html! { (parts::measured(number(minute))) },
-            html! { (parts::measured(number(start))) },
+            html! { (parts::measured(state.count(minute))) },
+            html! { (parts::measured(state.count(start))) },
         ],
     };
     let columns = Column::list("percentile|#last minute|#since the start");
     let rows = LATENESS.iter().map(row).collect();
     let table = Table::plain("percentiles", "Lateness", columns, rows);
-    let bars: Vec<(String, u64)> =
-        LATENESS.iter().map(|(word, minute, _)| (format!("{word}, µs"), number(minute))).collect();
+    let bars: Vec<(String, u64)> = LATENESS
+        .iter()
+        .map(|(word, minute, _)| (format!("{word}, µs"), state.count(minute)))
+        .collect();
     html! {
         div class="grid" {
             (table)
@@ -143,8 +144,7 @@ fn lateness(state: &ServerState) -> Markup {
 }
 
 fn memory(frame: &PageFrame, state: &ServerState) -> Markup {
-    let (used, most) =
-        (state.number("used_memory").unwrap_or(0), state.number("maxmemory").unwrap_or(0));
+    let (used, most) = (state.count("used_memory"), state.count("maxmemory"));
     html! {
         p class="lead" {
             @if most > 0 { "Jobs take " (parts::share(used, most)) " of maxmemory." }
@@ -161,7 +161,7 @@ fn facts(frame: &PageFrame, state: &ServerState, fields: &InfoFields) -> Markup 
         if text.is_empty() {
             return None;
         }
-        let number = state.number(field).unwrap_or(0);
+        let number = state.count(field);
         let value = match unit {
             Unit::Text if *field == "journal_state" => parts::state(text),
             Unit::Text => html! { (escape::text(text.as_bytes())) },
@@ -184,7 +184,7 @@ fn cluster(nodes: &Value) -> Markup {
         return html! {};
     }
     let row = |node: &Value| {
-        let text = |name| escape::text(node.field(name).bytes().unwrap_or_default());
+        let text = |name| escape::text(node.raw(name));
         let number = |name| match node.field(name).number() {
             Some(count) => parts::number(count),
             None => html! { span class="faint" { "–" } },

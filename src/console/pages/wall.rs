@@ -47,9 +47,8 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
 }
 
 fn figures(state: &ServerState) -> Markup {
-    let number = |field| state.number(field).unwrap_or(0);
-    let (late, age) = (number("lateness_minute_p99_us"), number("oldest_ready_age_ms"));
-    let (ready, dead) = (number("jobs_ready"), number("jobs_dead"));
+    let (late, age) = (state.count("lateness_minute_p99_us"), state.count("oldest_ready_age_ms"));
+    let (ready, dead) = (state.count("jobs_ready"), state.count("jobs_dead"));
     let oldest = if age == 0 { "–".to_owned() } else { coarse(age) };
     let toned = |is_so: bool, tone: Tone| if is_so { tone } else { Tone::Plain };
     html! {

@@ -178,6 +178,11 @@ impl ServerState {
         self.info.get(field)?.parse().ok()
     }
 
+    /// A number of INFO; 0 if it is not there.
+    pub fn count(&self, field: &str) -> u64 {
+        self.number(field).unwrap_or(0)
+    }
+
     /// A text of INFO; empty if it is not there.
     pub fn text(&self, field: &str) -> &str {
         self.info.get(field).map_or("", String::as_str)

@@ -66,6 +66,21 @@ impl Value {
         std::str::from_utf8(self.bytes()?).ok()
     }
 
+    /// The number of a field; 0 without one.
+    pub fn count(&self, field: &str) -> u64 {
+        self.field(field).number().unwrap_or(0)
+    }
+
+    /// The text of a field; empty without one.
+    pub fn word(&self, field: &str) -> &str {
+        self.field(field).text().unwrap_or_default()
+    }
+
+    /// The bytes of a field; empty without one.
+    pub fn raw(&self, field: &str) -> &[u8] {
+        self.field(field).bytes().unwrap_or_default()
+    }
+
     /// The items of an array; none of what is no array.
     pub fn items(&self) -> &[Value] {
         match self {

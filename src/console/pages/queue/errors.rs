@@ -20,20 +20,19 @@ pub fn table(frame: &PageFrame, about: &About<'_>, listed: &Value) -> Markup {
     }
     let acts = offered(frame, "DELAY.BULK");
     let row = |error: &Value| {
-        let number = |name| error.field(name).number().unwrap_or(0);
         let text = error.field("error").bytes();
         let sample = error.field("sample").bytes();
         let mut cells = vec![
             html! { @match text { Some(text) => (name(frame, about, text)), None => span class="faint" { "all others" } } },
-            parts::number(number("count")),
-            parts::number(number("dead")),
-            parts::ago(frame, number("first")),
-            parts::ago(frame, number("last")),
+            parts::number(error.count("count")),
+            parts::number(error.count("dead")),
+            parts::ago(frame, error.count("first")),
+            parts::ago(frame, error.count("last")),
             html! { @if let Some(id) = sample { (parts::job_link(frame.db, about.queue, id)) } },
         ];
         if acts {
-            cells.push(match text.filter(|_| number("dead") > 0) {
-                Some(text) => redrive(frame, about, text, number("dead")),
+            cells.push(match text.filter(|_| error.count("dead") > 0) {
+                Some(text) => redrive(frame, about, text, error.count("dead")),
                 None => html! {},
             });
         }

@@ -48,7 +48,7 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Value)
     let rows = groups.iter().map(|group| row(frame, about, group)).collect();
     let table = Table::plain("groups", "Groups of the queue", columns(frame, about), rows);
     let table = Table { grow: true, ..table };
-    let closed = stats.field("groups-closed").number().unwrap_or(0);
+    let closed = stats.count("groups-closed");
     let href = format!("{}&by={}", about.href(frame.db, "groups"), order(about));
     html! {
         (parts::part("groups-part", html! {
@@ -73,14 +73,14 @@ fn columns(frame: &PageFrame, about: &About<'_>) -> Vec<Column> {
 }
 
 fn row(frame: &PageFrame, about: &About<'_>, group: &Value) -> Row {
-    let name = group.field("name").bytes().unwrap_or_default();
-    let state = group.field("state").text().unwrap_or_default();
+    let name = group.raw("name");
+    let state = group.word("state");
     let found = |of: &str| {
         let (queue, group) = (escape::query(about.queue), escape::query(name));
         format!("/search?db={}&queue={queue}&group={group}{of}", frame.db)
     };
     let number = |of: &'static str| {
-        let count = group.field(of).number().unwrap_or(0);
+        let count = group.count(of);
         parts::cell_number(count, &found(&format!("&state={of}")))
     };
     let age = group.field("oldest-ready-age-ms").number();

@@ -41,7 +41,7 @@ pub fn waiting(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Val
         form: if offered(frame, "DELAY.DEL") { "bulk" } else { "" },
         grow: true,
     };
-    let all = stats.field(about.tab).number().unwrap_or(0);
+    let all = stats.count(about.tab);
     html! {
         (parts::part("jobs-part", html! { (table) (pager(frame, about, listed, all)) }))
         (bulk(frame, about))
@@ -72,15 +72,14 @@ pub fn leased(
         );
     }
     let row = |job: &&Value| {
-        let id = job.field("id").bytes().unwrap_or_default();
-        let number = |name| job.field(name).number().unwrap_or(0);
-        let end = number("lease-end");
+        let id = job.raw("id");
+        let end = job.count("lease-end");
         let mut cells = vec![
             parts::job_link(frame.db, about.queue, id),
             parts::ago(frame, end),
-            parts::number(number("attempt")),
-            parts::number(number("deliveries")),
-            html! { @if number("bound") == 1 { "ends with its connection" } @else { span class="faint" { "–" } } },
+            parts::number(job.count("attempt")),
+            parts::number(job.count("deliveries")),
+            html! { @if job.count("bound") == 1 { "ends with its connection" } @else { span class="faint" { "–" } } },
         ];
         cells.extend(about.columns.cells(job.field("body")));
         Row { key: escape::query(id), select: None, cells }
@@ -89,7 +88,7 @@ pub fn leased(
     columns.extend(about.columns.heads());
     let rows = held.iter().map(row).collect();
     let table = Table::plain("jobs", "Leased jobs, the next lease to end first", columns, rows);
-    let all = stats.field("leased").number().unwrap_or(0);
+    let all = stats.count("leased");
     parts::part("jobs-part", html! { (table) (pager(frame, about, listed, all)) })
 }
 
@@ -101,7 +100,7 @@ pub fn dead(
     listed: &Value,
     jobs: &[Value],
 ) -> Markup {
-    let all = stats.field("dead").number().unwrap_or(0);
+    let all = stats.count("dead");
     let dead = in_state(jobs, "dead");
     if dead.is_empty() && !about.is_grouped() {
         return parts::empty("No job has died.", &[]);
@@ -119,13 +118,12 @@ pub fn dead(
 
 fn newest(frame: &PageFrame, about: &About<'_>, dead: &[&Value]) -> Table {
     let row = |job: &&Value| {
-        let id = job.field("id").bytes().unwrap_or_default();
-        let number = |name| job.field(name).number().unwrap_or(0);
+        let id = job.raw("id");
         let mut cells = vec![
             parts::job_link(frame.db, about.queue, id),
-            parts::ago(frame, number("died")),
+            parts::ago(frame, job.count("died")),
             html! { (job.field("reason").text().unwrap_or("")) },
-            parts::number(number("deliveries")),
+            parts::number(job.count("deliveries")),
             error_cell(job),
         ];
         cells.extend(about.columns.cells(job.field("body")));
@@ -158,7 +156,7 @@ fn redrive(frame: &PageFrame, about: &About<'_>, id: &[u8]) -> Markup {
 }
 
 fn error_of(job: &Value) -> &[u8] {
-    let error = job.field("error").bytes().unwrap_or_default();
+    let error = job.raw("error");
     &error[..error.len().min(ERROR_BYTES)]
 }
 

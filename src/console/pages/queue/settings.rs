@@ -33,7 +33,7 @@ pub fn show(frame: &PageFrame, about: &About<'_>, config: &Value) -> Markup {
     }
     let set: Vec<&[u8]> = config.field("set").items().iter().filter_map(Value::bytes).collect();
     let is_set = |name: &str| set.contains(&name.as_bytes());
-    let value = |name: &str| config.field(name).text().unwrap_or_default().to_owned();
+    let value = |name: &str| config.word(name).to_owned();
     if !offered(frame, "DELAY.CONFIG SET") {
         let pairs: Vec<(&str, Markup)> = SETTINGS
             .iter()

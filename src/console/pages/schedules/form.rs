@@ -86,10 +86,9 @@ pub fn edit(frame: &PageFrame, params: &Params, got: &Value, explained: Option<&
         escape::query(parts::schedule_href(frame.db, queue, id).as_bytes())
     );
     let names = html! { (parts::kept_field("queue", queue)) (parts::kept_field("id", id)) };
-    let Some(body) = body_of(
-        got.field("body").bytes().unwrap_or_default(),
-        (drafted && params.has("body")).then(|| field("body")),
-    ) else {
+    let Some(body) =
+        body_of(got.raw("body"), (drafted && params.has("body")).then(|| field("body")))
+    else {
         let note = "Its body is too long for a form: DELAY.SCHEDULE SET changes it.";
         return parts::card("Change it", html! {}, html! { p class="note" { (note) } });
     };

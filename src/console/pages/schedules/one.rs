@@ -29,7 +29,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
     let field = |name| params.bytes(name).unwrap_or_default();
     let (queue, id, got) = (field("queue"), field("id"), &replies[0]);
     let title = format!("Schedule {}", escape::shortened(&escape::text(id), 60));
-    let state = got.field("state").text().unwrap_or_default();
+    let state = got.word("state");
     let body = html! {
         p class="lead" { "of " (parts::queue_link(frame.db, queue)) }
         @match got {
@@ -55,7 +55,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
 fn summary(frame: &PageFrame, got: &Value) -> Markup {
     html! {
         p class="lead" {
-            (parts::state(got.field("state").text().unwrap_or_default())) " " code { (rule(got)) }
+            (parts::state(got.word("state"))) " " code { (rule(got)) }
             @if let Some(at) = got.field("next-due").number() { ", next " (parts::ago(frame, at)) }
             @if let Some(why) = got.field("held").text() { ", held: " (held(why)) }
             @if let Some(at) = got.field("paused-until").number() { ", paused until " (parts::moment(frame, at)) }
@@ -65,7 +65,7 @@ fn summary(frame: &PageFrame, got: &Value) -> Markup {
 }
 
 fn rule(got: &Value) -> String {
-    let text = |name| escape::text(got.field(name).bytes().unwrap_or_default());
+    let text = |name| escape::text(got.raw(name));
     match got.field("every").bytes() {
         Some(_) => format!("every {}", text("every")),
         None => format!("cron {} {}", text("cron"), text("tz")),
@@ -111,8 +111,7 @@ fn facts(frame: &PageFrame, queue: &[u8], got: &Value) -> Markup {
     let moments = MOMENTS.iter().filter_map(|(label, name)| {
         Some((*label, parts::moment(frame, got.field(name).number()?)))
     });
-    let totals =
-        TOTALS.iter().map(|name| (*name, parts::number(got.field(name).number().unwrap_or(0))));
+    let totals = TOTALS.iter().map(|name| (*name, parts::number(got.count(name))));
     let plain = PLAIN.iter().filter_map(|(label, name)| match got.field(name) {
         Value::Null => None,
         Value::Int(number) => Some((*label, html! { (number) })),
@@ -147,7 +146,7 @@ fn next(frame: &PageFrame, state: &str, next: &Value) -> Markup {
 }
 
 fn content(got: &Value) -> Markup {
-    let bytes = got.field("body").bytes().unwrap_or_default();
+    let bytes = got.raw("body");
     let body = escape::body(bytes);
     let note = html! { (body.kind) ", " (parts::bytes(bytes.len() as u64)) };
     let cut = html! {

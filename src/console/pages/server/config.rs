@@ -25,7 +25,7 @@ pub fn show(frame: &PageFrame, config: &Value) -> Markup {
     };
     let (columns, rows) = (Column::list("setting|value"), options.iter().map(row).collect());
     let table = Table::plain("settings", "Settings of the server", columns, rows);
-    let level = config.field("loglevel").text().unwrap_or_default();
+    let level = config.word("loglevel");
     parts::card(
         "Settings",
         html! { "as in CONFIG GET" },
