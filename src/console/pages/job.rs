@@ -157,8 +157,7 @@ fn life(frame: &PageFrame, job: &Job<'_>) -> Markup {
 }
 
 fn actions(frame: &PageFrame, job: &Job<'_>) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", job.queue), ("id", job.id)];
+    let fields = [("queue", job.queue), ("id", job.id)];
     let state = job.got.word("state");
     let waits = matches!(state, "delayed" | "ready");
     html! {
@@ -187,10 +186,10 @@ fn actions(frame: &PageFrame, job: &Job<'_>) -> Markup {
     }
 }
 
-fn of_leased(frame: &PageFrame, job: &Job<'_>, fields: &[(&str, &[u8]); 3]) -> Markup {
+fn of_leased(frame: &PageFrame, job: &Job<'_>, fields: &[(&str, &[u8]); 2]) -> Markup {
     let token = job.got.count("token").to_string();
-    let bury = [fields[0], fields[1], fields[2], ("lease", token.as_bytes())];
-    let force = [fields[0], fields[1], fields[2], ("force", &b"1"[..])];
+    let bury = [fields[0], fields[1], ("lease", token.as_bytes())];
+    let force = [fields[0], fields[1], ("force", &b"1"[..])];
     html! {
         @if offered(frame, "DELAY.NACK") {
             (parts::action(frame, "/do/bury", &bury, "Bury", Confirm::Count { words: "The lease ends and the job is dead until it is redriven. Its worker goes on, but its ACK will count for nothing.".to_owned() }))

@@ -242,12 +242,11 @@ fn bulk(frame: &PageFrame) -> Markup {
     if selected_by(frame).is_empty() {
         return html! {};
     }
-    let db = frame.db.to_string();
     parts::form(
         frame,
         "bulk",
         "/do/pause",
-        &[("db", db.as_bytes())],
+        &[],
         true,
         html! {
             fieldset {
@@ -288,8 +287,7 @@ pub fn teaching(frame: &PageFrame, queue: &[u8]) -> Vec<(&'static str, String)> 
 
 /// A button that pauses or resumes, whichever makes sense.
 pub fn pause_button(frame: &PageFrame, queue: &[u8], paused: &str) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", queue)];
+    let fields = [("queue", queue)];
     html! {
         @if paused != "no" && offered(frame, "DELAY.RESUME") {
             (parts::action_toned(frame, "/do/resume", &fields, "Resume", Confirm::None, Tone::Good))

@@ -34,8 +34,7 @@ pub fn table(frame: &PageFrame, queue: &[u8], listed: &Value) -> Markup {
 
 /// Actions on a schedule in this state.
 pub fn actions(frame: &PageFrame, queue: &[u8], name: &[u8], state: &str) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", queue), ("schedule", name)];
+    let fields = [("queue", queue), ("schedule", name)];
     let words = format!(
         "Remove the schedule {}; the jobs that it has made stay.",
         escape::shortened(&escape::text(name), 60)

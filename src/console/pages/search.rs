@@ -171,11 +171,10 @@ fn can(frame: &PageFrame, hits: &[Hit]) -> (bool, bool) {
 }
 
 fn actions(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResult) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", queue)];
+    let fields = [("queue", queue)];
     let (can_redrive, can_remove) = can(frame, &found.hits);
     let is_refused = node::refusal(frame, "/do/remove").is_some();
-    let remove = (!is_refused).then(|| post("/do/remove", &fields));
+    let remove = (!is_refused).then(|| parts::target(frame, "/do/remove", &fields));
     html! {
         div class="actions" {
             @if can_redrive || can_remove {
@@ -197,16 +196,9 @@ fn actions(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResul
     }
 }
 
-fn post(path: &str, fields: &[(&str, &[u8])]) -> String {
-    let fields: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{name}={}", escape::query(value))).collect();
-    format!("{path}?{}", fields.join("&"))
-}
-
 /// The same for all that the filter finds, also those that are not shown.
 fn bulk(frame: &PageFrame, params: &Params, queue: &[u8], found: &SearchResult) -> Markup {
-    let db = frame.db.to_string();
-    let mut fields = vec![("db", db.as_bytes()), ("queue", queue)];
+    let mut fields = vec![("queue", queue)];
     fields.extend(filter::FIELDS.iter().filter_map(|name| Some((*name, params.bytes(name)?))));
     let button = |what: &'static str, label: &str, verb: &str| {
         let fields = [&fields[..], &[("what", what.as_bytes())]].concat();

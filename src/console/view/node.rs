@@ -37,7 +37,7 @@ pub struct PeerNode<'a> {
 }
 
 /// Forms for this node alone: it takes them whatever its role.
-const OF_THE_NODE: [&str; 2] = ["/do/kill", "/do/config"];
+pub const OF_THE_NODE: [&str; 2] = ["/do/kill", "/do/config"];
 
 impl<'a> OwnNode<'a> {
     /// None on a standalone server.

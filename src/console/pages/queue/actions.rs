@@ -63,8 +63,7 @@ pub fn find(frame: &PageFrame, about: &About<'_>) -> Markup {
 }
 
 fn pause(frame: &PageFrame, about: &About<'_>) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    let fields = [("queue", about.queue)];
     parts::form(
         frame,
         "",
@@ -86,12 +85,11 @@ fn add(frame: &PageFrame, about: &About<'_>) -> Markup {
     if let Some(why) = node::refusal(frame, "/do/add") {
         return html! { button type="button" disabled title=(why) { "Add a job" } };
     }
-    let db = frame.db.to_string();
     html! {
         details class="fold" {
             summary class="button primary" { "Add a job" }
             div class="card" {
-                (parts::form(frame, "add", "/do/add", &[("db", db.as_bytes()), ("queue", about.queue)], true, html! {
+                (parts::form(frame, "add", "/do/add", &[("queue", about.queue)], true, html! {
                     (parts::text_input("Due", "when", "5s", "5s, 1h30m, @unix-ms, 2030-01-31T12:30:00Z"))
                     (parts::text_input("Id", "id", "", "made by the server"))
                     (parts::text_input("Priority", "priority", "", "0 first to 9"))
@@ -105,8 +103,7 @@ fn add(frame: &PageFrame, about: &About<'_>) -> Markup {
 }
 
 fn destroy(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    let fields = [("queue", about.queue)];
     let count = |states: &[&str]| states.iter().map(|state| stats.count(state)).sum::<u64>();
     let all = parts::counted(count(&["delayed", "ready", "dead", "leased"]), "job", "jobs");
     let name = about.queue.to_vec();

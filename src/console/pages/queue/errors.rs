@@ -57,9 +57,8 @@ fn name(frame: &PageFrame, about: &About<'_>, text: &[u8]) -> Markup {
 }
 
 fn redrive(frame: &PageFrame, about: &About<'_>, text: &[u8], dead: u64) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", about.queue), ("error", text)];
-    let spread = [fields[0], fields[1], fields[2], ("over", SPAN.as_bytes())];
+    let fields = [("queue", about.queue), ("error", text)];
+    let spread = [fields[0], fields[1], ("over", SPAN.as_bytes())];
     let jobs = parts::counted(dead, "job that is dead of it", "jobs that are dead of it");
     let button = |fields: &[(&str, &[u8])], word: &str, when: &str| {
         let words = format!("Deliver the {jobs} again, {when}.");

@@ -108,9 +108,8 @@ fn badge(state: &str) -> Markup {
 }
 
 fn actions(frame: &PageFrame, about: &About<'_>, name: &[u8], state: &str) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", about.queue), ("group", name)];
-    let pause = [fields[0], fields[1], fields[2], ("for", &b"10m"[..])];
+    let fields = [("queue", about.queue), ("group", name)];
+    let pause = [fields[0], fields[1], ("for", &b"10m"[..])];
     html! {
         @if state == "paused" && offered(frame, "DELAY.RESUME") {
             (parts::action_toned(frame, "/do/resume", &fields, "Resume", Confirm::None, Tone::Good))
@@ -123,8 +122,7 @@ fn actions(frame: &PageFrame, about: &About<'_>, name: &[u8], state: &str) -> Ma
 
 /// Limits of one group.
 fn settings(frame: &PageFrame, about: &About<'_>) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    let fields = [("queue", about.queue)];
     html! {
         details class="more" {
             summary { "Set a limit of one group" }

@@ -145,11 +145,10 @@ fn redrive(frame: &PageFrame, about: &About<'_>, id: &[u8]) -> Markup {
     if !offered(frame, "DELAY.REDRIVE") {
         return html! {};
     }
-    let db = frame.db.to_string();
     parts::action(
         frame,
         "/do/redrive",
-        &[("db", db.as_bytes()), ("queue", about.queue), ("id", id)],
+        &[("queue", about.queue), ("id", id)],
         "Redrive",
         Confirm::None,
     )
@@ -166,21 +165,15 @@ fn error_cell(job: &Value) -> Markup {
 }
 
 fn dead_actions(frame: &PageFrame, about: &About<'_>, all: u64) -> Markup {
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    let fields = [("queue", about.queue)];
     let seen = all.to_string();
-    let purge = [
-        ("db", db.as_bytes()),
-        ("queue", about.queue),
-        ("dead", &b"1"[..]),
-        ("seen", seen.as_bytes()),
-    ];
+    let purge = [("queue", about.queue), ("dead", &b"1"[..]), ("seen", seen.as_bytes())];
     let name = super::head::name(about);
     let all_dead = parts::counted(all, "dead job", "dead jobs");
     html! {
         div class="actions" {
             @if offered(frame, "DELAY.REDRIVE") && !about.is_grouped() {
-                (parts::form(frame, "chosen", "/do/redrive", &[fields[0], fields[1], ("chosen", b"1")], true, html! {
+                (parts::form(frame, "chosen", "/do/redrive", &[fields[0], ("chosen", b"1")], true, html! {
                     fieldset { legend { "Selected dead letters" }
                         (parts::text_input("Due in", "when", "", "now, or 5m"))
                         label class="check" { input type="checkbox" name="keep" value="1"; " keep the number of \
@@ -211,11 +204,10 @@ fn dead_actions(frame: &PageFrame, about: &About<'_>, all: u64) -> Markup {
 
 /// Actions on selected waiting jobs.
 fn bulk(frame: &PageFrame, about: &About<'_>) -> Markup {
-    let db = frame.db.to_string();
     html! {
         div class="actions" {
             @if offered(frame, "DELAY.DEL") {
-                (parts::form(frame, "bulk", "/do/remove", &[("db", db.as_bytes()), ("queue", about.queue)], true, html! {
+                (parts::form(frame, "bulk", "/do/remove", &[("queue", about.queue)], true, html! {
                     fieldset {
                         legend { "Selected jobs" }
                         button class="danger" data-selection { "Remove selected" }

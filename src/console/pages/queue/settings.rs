@@ -41,8 +41,7 @@ pub fn show(frame: &PageFrame, about: &About<'_>, config: &Value) -> Markup {
             .collect();
         return parts::facts(&pairs);
     }
-    let db = frame.db.to_string();
-    let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    let fields = [("queue", about.queue)];
     html! {
         (parts::form(frame, "settings", "/do/settings", &fields, false, html! {
             @for (name, meaning) in SETTINGS.iter().zip(MEANINGS) {

@@ -51,7 +51,7 @@ pub fn new(frame: &PageFrame, params: &Params, explained: Option<&Value>) -> Mar
         return html! {};
     }
     let field = |name: &str| params.text(name).unwrap_or_default().to_owned();
-    let save = format!("/do/schedule?db={}&back={}", frame.db, escape::query(b"/schedules"));
+    let save = parts::target(frame, "/do/schedule", &[("back", b"/schedules")]);
     let names = html! {
         (parts::text_input("Queue", "queue", &field("queue"), "poll"))
         (parts::text_input("Name", "schedule", &field("schedule"), "bank"))
@@ -78,13 +78,9 @@ pub fn edit(frame: &PageFrame, params: &Params, got: &Value, explained: Option<&
         true => params.text(name).unwrap_or_default().to_owned(),
         false => value(got, name),
     };
-    let save = format!(
-        "/do/schedule?db={}&queue={}&schedule={}&back={}",
-        frame.db,
-        escape::query(queue),
-        escape::query(id),
-        escape::query(parts::schedule_href(frame.db, queue, id).as_bytes())
-    );
+    let back = parts::schedule_href(frame.db, queue, id);
+    let fields = [("queue", queue), ("schedule", id), ("back", back.as_bytes())];
+    let save = parts::target(frame, "/do/schedule", &fields);
     let names = html! { (parts::kept_field("queue", queue)) (parts::kept_field("id", id)) };
     let Some(body) =
         body_of(got.raw("body"), (drafted && params.has("body")).then(|| field("body")))

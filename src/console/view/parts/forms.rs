@@ -68,7 +68,7 @@ pub fn action_toned(
     }
     match confirm {
         Confirm::None => html! {
-            form class="action" method="post" action=(target(path, fields)) data-quiet {
+            form class="action" method="post" action=(target(frame, path, fields)) data-quiet {
                 (hidden(frame))
                 button class=(class) { (label) }
             }
@@ -118,7 +118,7 @@ pub fn form(
         };
     }
     html! {
-        form id=[id] class="form" method="post" action=(target(path, fields)) data-quiet[quiet] {
+        form id=[id] class="form" method="post" action=(target(frame, path, fields)) data-quiet[quiet] {
             (hidden(frame))
             (body)
         }
@@ -184,7 +184,7 @@ fn dialog(
     html! {
         details class="confirm" data-confirm {
             summary class={ "button " (class) } { (label) "…" }
-            form method="post" action=(target(path, fields)) data-quiet {
+            form method="post" action=(target(frame, path, fields)) data-quiet {
                 (hidden(frame))
                 p { (words) }
                 (typed)
@@ -214,11 +214,12 @@ fn hidden(frame: &PageFrame) -> Markup {
 }
 
 /// The target of a form: its subject is in the address, because a browser sends fields as text, and names and ids may
-/// be any bytes.
-fn target(path: &str, fields: &[(&str, &[u8])]) -> String {
-    let fields: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{name}={}", escape::query(value))).collect();
-    if fields.is_empty() { path.to_owned() } else { format!("{path}?{}", fields.join("&")) }
+/// be any bytes. The database comes first, unless the form is for the node.
+pub fn target(frame: &PageFrame, path: &str, fields: &[(&str, &[u8])]) -> String {
+    let db = (!node::OF_THE_NODE.contains(&path)).then(|| format!("db={}", frame.db));
+    let fields = fields.iter().map(|(name, value)| format!("{name}={}", escape::query(value)));
+    let said: Vec<String> = db.into_iter().chain(fields).collect();
+    if said.is_empty() { path.to_owned() } else { format!("{path}?{}", said.join("&")) }
 }
 
 /// A pattern that only the name itself matches.
@@ -255,7 +256,10 @@ mod tests {
                 .into_string();
             assert!(shown.contains(r#"name="token" value="t0k""#), "{shown}");
             assert!(shown.contains(r#"name="back" value="/queue?db=0&amp;name=q""#), "{shown}");
-            assert!(shown.contains(r#"method="post" action="/do/purge?queue=%FF%3C""#), "{shown}");
+            assert!(
+                shown.contains(r#"method="post" action="/do/purge?db=0&amp;queue=%FF%3C""#),
+                "{shown}"
+            );
         }
         let own = form(&frame(), "bulk", "/do/x", &[], false, html! {}).into_string();
         assert!(

@@ -10,7 +10,7 @@ mod tables;
 
 pub use forms::{
     Choice, Confirm, action, action_toned, filter, form, kept_field, offered, select,
-    selected_count, text_input,
+    selected_count, target, text_input,
 };
 pub use numbers::{
     ago, bytes, clock, clock_time, counted, duration, grouped, measured, micros, moment, number,
