@@ -60,46 +60,46 @@ impl ActionResult {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct May(BTreeSet<&'static str>);
 
-/// The actions that the console offers: each is tried with a queue named `q`, and known by its first word, or the first
-/// two if the first has subcommands.
-pub const OFFERED: [&[&str]; 37] = [
-    &["INFO"],
-    &["DELAY.QUEUES"],
-    &["DELAY.FIND", "id"],
-    &["DELAY.BUSY"],
-    &["DELAY.HISTORY"],
-    &["DELAY.STATS", "q"],
-    &["DELAY.PEEK", "q"],
-    &["DELAY.SCAN", "q", "0"],
-    &["DELAY.GET", "q", "id"],
-    &["DELAY.FORECAST", "q", "1m", "60"],
-    &["DELAY.ADD", "q", "1s", "body"],
-    &["DELAY.RESCHEDULE", "q", "id", "0s"],
-    &["DELAY.CANCEL", "q", "id"],
-    &["DELAY.NACK", "q", "id", "1", "BURY"],
-    &["DELAY.DEL", "q", "id"],
-    &["DELAY.REDRIVE", "q"],
-    &["DELAY.BULK", "q", "REDRIVE", "STATE", "dead"],
-    &["DELAY.PURGE", "q"],
-    &["DELAY.PAUSE", "q"],
-    &["DELAY.RESUME", "q"],
-    &["DELAY.CONFIG", "GET", "q"],
-    &["DELAY.CONFIG", "SET", "q", "max-jobs", "1"],
-    &["DELAY.SCHEDULE", "LIST", "q"],
-    &["DELAY.SCHEDULE", "GET", "q", "s"],
-    &["DELAY.SCHEDULE", "SET", "q", "s", "body", "EVERY", "1s"],
-    &["DELAY.SCHEDULE", "RUN", "q", "s"],
-    &["DELAY.SCHEDULE", "PAUSE", "q", "s"],
-    &["DELAY.SCHEDULE", "RESUME", "q", "s"],
-    &["DELAY.SCHEDULE", "DEL", "q", "s"],
-    &["DEL", "q"],
-    &["RENAMENX", "q", "q"],
-    &["CLIENT", "LIST"],
-    &["CLIENT", "KILL", "ID", "1"],
-    &["CONFIG", "GET", "x"],
-    &["CONFIG", "SET", "x", "y"],
-    &["SLOWLOG", "GET"],
-    &["ACL", "LOG"],
+/// The actions that the console offers: the name that each is known by, and the arguments it is tried with, of a
+/// queue named `q`.
+pub const OFFERED: [(&str, &str); 37] = [
+    ("INFO", ""),
+    ("DELAY.QUEUES", ""),
+    ("DELAY.FIND", "id"),
+    ("DELAY.BUSY", ""),
+    ("DELAY.HISTORY", ""),
+    ("DELAY.STATS", "q"),
+    ("DELAY.PEEK", "q"),
+    ("DELAY.SCAN", "q 0"),
+    ("DELAY.GET", "q id"),
+    ("DELAY.FORECAST", "q 1m 60"),
+    ("DELAY.ADD", "q 1s body"),
+    ("DELAY.RESCHEDULE", "q id 0s"),
+    ("DELAY.CANCEL", "q id"),
+    ("DELAY.NACK", "q id 1 BURY"),
+    ("DELAY.DEL", "q id"),
+    ("DELAY.REDRIVE", "q"),
+    ("DELAY.BULK", "q REDRIVE STATE dead"),
+    ("DELAY.PURGE", "q"),
+    ("DELAY.PAUSE", "q"),
+    ("DELAY.RESUME", "q"),
+    ("DELAY.CONFIG GET", "q"),
+    ("DELAY.CONFIG SET", "q max-jobs 1"),
+    ("DELAY.SCHEDULE LIST", "q"),
+    ("DELAY.SCHEDULE GET", "q s"),
+    ("DELAY.SCHEDULE SET", "q s body EVERY 1s"),
+    ("DELAY.SCHEDULE RUN", "q s"),
+    ("DELAY.SCHEDULE PAUSE", "q s"),
+    ("DELAY.SCHEDULE RESUME", "q s"),
+    ("DELAY.SCHEDULE DEL", "q s"),
+    ("DEL", "q"),
+    ("RENAMENX", "q q"),
+    ("CLIENT LIST", ""),
+    ("CLIENT KILL", "ID 1"),
+    ("CONFIG GET", "x"),
+    ("CONFIG SET", "x y"),
+    ("SLOWLOG GET", ""),
+    ("ACL LOG", ""),
 ];
 
 impl May {
@@ -113,48 +113,26 @@ impl May {
             reply.bytes().is_some_and(|said| said == b"OK" || said.ends_with(b"access the 'q' key"))
         };
         let allowed = OFFERED.iter().zip(replies).filter(|(_, reply)| may(reply));
-        May(allowed.map(|(words, _)| key(words)).collect())
+        May(allowed.map(|((command, _), _)| *command).collect())
     }
 
     pub fn all() -> May {
-        May(OFFERED.iter().map(|words| key(words)).collect())
+        May(OFFERED.map(|(command, _)| command).into())
     }
 
     pub fn ask(user: &[u8]) -> Vec<Command> {
-        let tried = |words: &&[&str]| {
+        let tried = |(name, arguments): (&'static str, &'static str)| {
             let mut asked = command!["ACL", "DRYRUN", user];
-            asked.extend(words.iter().map(|word| bytes::Bytes::copy_from_slice(word.as_bytes())));
+            let words = name.split(' ').chain(arguments.split_whitespace());
+            asked.extend(words.map(|word| bytes::Bytes::from_static(word.as_bytes())));
             asked
         };
-        OFFERED.iter().map(tried).collect()
+        OFFERED.into_iter().map(tried).collect()
     }
 
     /// Whether the user may run it: `DELAY.PURGE`, `DELAY.SCHEDULE RUN`.
     pub fn run(&self, command: &str) -> bool {
         self.0.contains(command)
-    }
-}
-
-/// The words that name what is offered, such as `DELAY.CONFIG SET`.
-fn key(words: &[&'static str]) -> &'static str {
-    match words {
-        ["DELAY.CONFIG", "GET", ..] => "DELAY.CONFIG GET",
-        ["DELAY.CONFIG", ..] => "DELAY.CONFIG SET",
-        ["DELAY.SCHEDULE", "LIST", ..] => "DELAY.SCHEDULE LIST",
-        ["DELAY.SCHEDULE", "GET", ..] => "DELAY.SCHEDULE GET",
-        ["DELAY.SCHEDULE", "SET", ..] => "DELAY.SCHEDULE SET",
-        ["DELAY.SCHEDULE", "RUN", ..] => "DELAY.SCHEDULE RUN",
-        ["DELAY.SCHEDULE", "PAUSE", ..] => "DELAY.SCHEDULE PAUSE",
-        ["DELAY.SCHEDULE", "RESUME", ..] => "DELAY.SCHEDULE RESUME",
-        ["DELAY.SCHEDULE", ..] => "DELAY.SCHEDULE DEL",
-        ["CLIENT", "LIST"] => "CLIENT LIST",
-        ["CLIENT", ..] => "CLIENT KILL",
-        ["CONFIG", "GET", ..] => "CONFIG GET",
-        ["CONFIG", ..] => "CONFIG SET",
-        ["SLOWLOG", ..] => "SLOWLOG GET",
-        ["ACL", ..] => "ACL LOG",
-        [word, ..] => word,
-        [] => "",
     }
 }
 
