@@ -119,12 +119,9 @@ async fn read_and_answer(site: Arc<Site>, request: Request, ends: Ends) -> Respo
     if params.names_no_db() {
         return problem(StatusCode::BAD_REQUEST, "Databases are numbered 0 to 15.");
     }
-    match (path.as_str(), &head.method) {
-        ("/login", &Method::POST) => {
-            return login::log_in(&site, ends, &head.headers, &params).await;
-        }
-        ("/login", _) => return login::form(&site, ends, &head.headers, &params).await,
-        _ => {}
+    if path == "/login" {
+        let visit = login::Visit { site: &site, ends, headers: &head.headers, params: &params };
+        return if head.method == Method::POST { visit.log_in().await } else { visit.form().await };
     }
     let Some(session) = site.session_of(&head.headers) else {
         return login::ask_for(&head.method, &head.headers, &head.uri);
