@@ -21,21 +21,21 @@ const NAME_CHARS: usize = 48;
 
 /// On one line: no line breaks, no tabs.
 pub fn text(bytes: &[u8]) -> String {
-    let mut shown = String::with_capacity(bytes.len() + 8);
-    pieces(bytes, |piece| match piece {
-        Piece::Char(char) => put_char(&mut shown, char, false),
-        Piece::Byte(byte) => put_byte(&mut shown, byte),
-    });
-    shown
+    shown(bytes, false)
 }
 
 /// As [`text`], with line breaks and tabs as they stand.
 pub fn lines(bytes: &[u8]) -> String {
+    shown(bytes, true)
+}
+
+/// `broken` leaves line breaks and tabs.
+fn shown(bytes: &[u8], broken: bool) -> String {
     let mut shown = String::with_capacity(bytes.len() + 8);
-    pieces(bytes, |piece| match piece {
-        Piece::Char(char) => put_char(&mut shown, char, true),
-        Piece::Byte(byte) => put_byte(&mut shown, byte),
-    });
+    for chunk in bytes.utf8_chunks() {
+        chunk.valid().chars().for_each(|char| put_char(&mut shown, char, broken));
+        chunk.invalid().iter().for_each(|byte| put_byte(&mut shown, *byte));
+    }
     shown
 }
 
@@ -48,11 +48,6 @@ pub fn name(bytes: &[u8]) -> Markup {
         @else if short == whole { bdi class="name" { (whole) } }
         @else { bdi class="name" title=(whole) { (short) } }
     }
-}
-
-/// An id of a job, as [`name`] shows it.
-pub fn id(bytes: &[u8]) -> Markup {
-    name(bytes)
 }
 
 /// At most this many characters: the first two thirds, an ellipsis, the last third.
@@ -93,20 +88,6 @@ pub fn shell(bytes: &[u8]) -> String {
             }
             quoted + "'"
         }
-    }
-}
-
-/// The pieces of a text of bytes.
-enum Piece {
-    Char(char),
-    /// It is in no character.
-    Byte(u8),
-}
-
-fn pieces(bytes: &[u8], mut put: impl FnMut(Piece)) {
-    for chunk in bytes.utf8_chunks() {
-        chunk.valid().chars().for_each(|char| put(Piece::Char(char)));
-        chunk.invalid().iter().for_each(|byte| put(Piece::Byte(*byte)));
     }
 }
 

@@ -195,7 +195,7 @@ pub fn queue_link(db: u8, queue: &[u8]) -> Markup {
 }
 
 pub fn job_link(db: u8, queue: &[u8], id: &[u8]) -> Markup {
-    html! { a href=(job_href(db, queue, id)) { (escape::id(id)) } }
+    html! { a href=(job_href(db, queue, id)) { (escape::name(id)) } }
 }
 
 #[cfg(test)]
