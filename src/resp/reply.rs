@@ -99,6 +99,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// An integer that may be too large for one: then the largest.
+    #[inline]
     pub fn unsigned(&mut self, value: u64) {
         self.integer(i64::try_from(value).unwrap_or(i64::MAX));
     }

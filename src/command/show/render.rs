@@ -22,10 +22,7 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         Reply::Nil => out.null(),
         Reply::NilArray => out.null_array(),
         Reply::Integer(value) => out.integer(*value),
-        Reply::Counts(counts) => {
-            out.array(counts.len());
-            counts.iter().for_each(|count| out.integer(integer(*count)));
-        }
+        Reply::Counts(counts) => each(counts, out, |count, out| out.unsigned(*count)),
         Reply::Id(id) => out.bulk(id),
         Reply::State(state) => out.bulk(state.word().as_bytes()),
         Reply::Popped(job) => {
@@ -34,17 +31,11 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
             out.bulk(job.id);
             out.bulk(job.body);
         }
-        Reply::Reserved(jobs) => {
-            out.array(jobs.len());
-            jobs.iter().for_each(|job| write_delivered(job, out));
-        }
+        Reply::Reserved(jobs) => each(jobs, out, write_delivered),
         Reply::Listed(shape, jobs) => write_listed(*shape, jobs, out),
         Reply::Body(body) => out.bulk(body),
         Reply::Bodies(bodies) => write_names(bodies, out),
-        Reply::Places(places) => {
-            out.array(places.len());
-            places.iter().for_each(|place| out.integer(*place));
-        }
+        Reply::Places(places) => each(places, out, |place, out| out.integer(*place)),
         Reply::Job(job) => write_job(job, out),
         Reply::Settings { values, all } => write_settings(values, *all, out),
         Reply::Stats(stats) => write_stats(stats, out),
@@ -59,33 +50,23 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
             number("waiting-retries", view.waiting_retries, out);
             maybe("opens", view.opens.map(|at| at.0), out);
         }
-        Reply::Groups(rows) => {
-            out.array(rows.len());
-            for row in *rows {
-                out.map(7);
-                write_group_row(row, out);
-            }
-        }
-        Reply::Errors(rows) => {
-            out.array(rows.len());
-            rows.iter().for_each(|row| write_error(row, out));
-        }
-        Reply::Peeked(jobs) => {
-            out.array(jobs.len());
-            for job in *jobs {
-                out.array(4);
-                write_glimpse(job, out);
-                out.bulk(job.body);
-            }
-        }
+        Reply::Groups(rows) => each(rows, out, |row, out| {
+            out.map(7);
+            write_group_row(row, out);
+        }),
+        Reply::Errors(rows) => each(rows, out, write_error),
+        Reply::Peeked(jobs) => each(jobs, out, |job, out| {
+            out.array(4);
+            write_glimpse(job, out);
+            out.bulk(job.body);
+        }),
         Reply::Scanned(cursor, jobs) => {
             out.array(2);
             out.bulk_unsigned(cursor.0);
-            out.array(jobs.len());
-            for job in *jobs {
+            each(jobs, out, |job, out| {
                 out.array(3);
                 write_glimpse(job, out);
-            }
+            });
         }
         Reply::Names(names) => write_names(names, out),
         Reply::ScannedNames(cursor, names) => {
@@ -93,10 +74,10 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
             out.bulk_unsigned(cursor.0);
             write_names(names, out);
         }
-        Reply::Queues(rows) => write_queues(rows, out),
-        Reply::Found(jobs) => write_found(jobs, out),
-        Reply::Leases(leases) => write_leases(leases, out),
-        Reply::Minutes(spans) => write_spans(spans, out),
+        Reply::Queues(rows) => each(rows, out, write_queue),
+        Reply::Found(jobs) => each(jobs, out, write_found),
+        Reply::Leases(leases) => each(leases, out, write_lease),
+        Reply::Minutes(spans) => each(spans, out, write_span),
         Reply::ScheduleSet(change, next) => schedule::write_set(*change, *next, out),
         Reply::Schedule(view) => schedule::write_schedule(view, out),
         Reply::Schedules(rows) => schedule::write_schedules(rows, out),
@@ -105,21 +86,20 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
     }
 }
 
+/// An array of the items, each as `write` has it.
+pub(super) fn each<T>(items: &[T], out: &mut Encoder<'_>, write: impl Fn(&T, &mut Encoder<'_>)) {
+    out.array(items.len());
+    items.iter().for_each(|item| write(item, out));
+}
+
 fn write_error(row: &ErrorCount<'_>, out: &mut Encoder<'_>) {
-    let or_nil = |name: &str, value: Option<&[u8]>, out: &mut Encoder<'_>| {
-        out.bulk(name.as_bytes());
-        match value {
-            Some(bytes) => out.bulk(bytes),
-            None => out.null(),
-        }
-    };
     out.map(6);
-    or_nil("error", row.text, out);
+    maybe_text("error", row.text, out);
     number("count", row.count, out);
     number("dead", row.dead, out);
     number("first", row.first.0, out);
     number("last", row.last.0, out);
-    or_nil("sample", row.sample, out);
+    maybe_text("sample", row.sample, out);
 }
 
 fn write_delivered(job: &Delivered<'_>, out: &mut Encoder<'_>) {
@@ -132,8 +112,8 @@ fn write_delivered(job: &Delivered<'_>, out: &mut Encoder<'_>) {
         None => out.bulk(b""),
     }
     out.integer(i64::from(job.attempt));
-    out.integer(integer(job.due.0));
-    out.integer(integer(job.lease_end.0));
+    out.unsigned(job.due.0);
+    out.unsigned(job.lease_end.0);
     if let Some((group, meta)) = job.meta {
         match group {
             Some(group) => out.bulk(group),
@@ -176,12 +156,11 @@ fn write_listed(shape: Shape, jobs: &[Delivered<'_>], out: &mut Encoder<'_>) {
 fn write_glimpse(job: &Glimpse<'_>, out: &mut Encoder<'_>) {
     out.bulk(job.id);
     out.bulk(job.state.word().as_bytes());
-    out.integer(integer(job.due.0));
+    out.unsigned(job.due.0);
 }
 
 fn write_names(names: &[&[u8]], out: &mut Encoder<'_>) {
-    out.array(names.len());
-    names.iter().for_each(|name| out.bulk(name));
+    each(names, out, |name, out| out.bulk(name));
 }
 
 fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
@@ -307,70 +286,58 @@ fn write_group_row(row: &GroupRow, out: &mut Encoder<'_>) {
     maybe("oldest-ready-age-ms", row.oldest_ready_age_ms, out);
 }
 
-fn write_queues(rows: &[QueueRow], out: &mut Encoder<'_>) {
-    out.array(rows.len());
-    for row in rows {
-        let [delayed, ready, leased, dead] = row.counts;
-        out.map(14);
-        text("name", &row.name, out);
-        number("ready", ready, out);
-        number("delayed", delayed, out);
-        number("leased", leased, out);
-        number("dead", dead, out);
-        number("waiters", row.waiters, out);
-        text("paused", row.paused.as_bytes(), out);
-        maybe("next-due", row.next_due.map(|due| due.0), out);
-        maybe("oldest-ready-age-ms", row.oldest_ready_age_ms, out);
-        number("bytes", row.bytes, out);
-        number("lateness-p99-us", row.lateness_p99_us, out);
-        number("schedules", row.schedules, out);
-        number("groups", row.groups, out);
-        maybe("last-reserve-at", row.last_reserve.map(|at| at.0), out);
-    }
+fn write_queue(row: &QueueRow, out: &mut Encoder<'_>) {
+    let [delayed, ready, leased, dead] = row.counts;
+    out.map(14);
+    text("name", &row.name, out);
+    number("ready", ready, out);
+    number("delayed", delayed, out);
+    number("leased", leased, out);
+    number("dead", dead, out);
+    number("waiters", row.waiters, out);
+    text("paused", row.paused.as_bytes(), out);
+    maybe("next-due", row.next_due.map(|due| due.0), out);
+    maybe("oldest-ready-age-ms", row.oldest_ready_age_ms, out);
+    number("bytes", row.bytes, out);
+    number("lateness-p99-us", row.lateness_p99_us, out);
+    number("schedules", row.schedules, out);
+    number("groups", row.groups, out);
+    maybe("last-reserve-at", row.last_reserve.map(|at| at.0), out);
 }
 
-fn write_found(jobs: &[FoundJob], out: &mut Encoder<'_>) {
-    out.array(jobs.len());
-    for job in jobs {
-        out.map(3);
-        text("queue", &job.queue, out);
-        text("state", job.state.word().as_bytes(), out);
-        number("due", job.due.0, out);
-    }
+fn write_found(job: &FoundJob, out: &mut Encoder<'_>) {
+    out.map(3);
+    text("queue", &job.queue, out);
+    text("state", job.state.word().as_bytes(), out);
+    number("due", job.due.0, out);
 }
 
-fn write_leases(leases: &[LeaseView<'_>], out: &mut Encoder<'_>) {
-    out.array(leases.len());
-    for LeaseView { row, holder } in leases {
-        out.map(9);
-        text("queue", &row.queue, out);
-        text("id", &row.id, out);
-        maybe("client", (row.client > 0).then_some(row.client.into()), out);
-        maybe_text("addr", holder.map(|holder| &*holder.address), out);
-        maybe_text("name", holder.map(|holder| &*holder.name), out);
-        maybe_text("lib", holder.map(|holder| &*holder.library), out);
-        maybe("since", row.since.map(|since| since.0), out);
-        number("lease-end", row.lease_end.0, out);
-        number("attempt", row.attempt.into(), out);
-    }
+fn write_lease(LeaseView { row, holder }: &LeaseView<'_>, out: &mut Encoder<'_>) {
+    out.map(9);
+    text("queue", &row.queue, out);
+    text("id", &row.id, out);
+    maybe("client", (row.client > 0).then_some(row.client.into()), out);
+    maybe_text("addr", holder.map(|holder| &*holder.address), out);
+    maybe_text("name", holder.map(|holder| &*holder.name), out);
+    maybe_text("lib", holder.map(|holder| &*holder.library), out);
+    maybe("since", row.since.map(|since| since.0), out);
+    number("lease-end", row.lease_end.0, out);
+    number("attempt", row.attempt.into(), out);
 }
 
-fn write_spans(spans: &[Span], out: &mut Encoder<'_>) {
-    out.array(spans.len());
-    for span in spans {
-        out.map(12);
-        number("at", span.at.0, out);
-        number("added", span.added, out);
-        number("delivered", span.delivered, out);
-        number("acked", span.acked, out);
-        number("failed", span.failed, out);
-        number("died", span.died, out);
-        for (state, count) in JobState::ALL.into_iter().zip(span.jobs) {
-            number(state.word(), count, out);
-        }
-        number("lateness-p50-us", span.lateness_us[0], out);
-        number("lateness-p99-us", span.lateness_us[1], out);
+fn write_span(span: &Span, out: &mut Encoder<'_>) {
+    out.map(12);
+    number("at", span.at.0, out);
+    number("added", span.added, out);
+    number("delivered", span.delivered, out);
+    number("acked", span.acked, out);
+    number("failed", span.failed, out);
+    number("died", span.died, out);
+    for (state, count) in JobState::ALL.into_iter().zip(span.jobs) {
+        number(state.word(), count, out);
     }
+    number("lateness-p50-us", span.lateness_us[0], out);
+    number("lateness-p99-us", span.lateness_us[1], out);
 }
 
 pub(super) fn text(field: &str, value: &[u8], out: &mut Encoder<'_>) {
@@ -380,26 +347,21 @@ pub(super) fn text(field: &str, value: &[u8], out: &mut Encoder<'_>) {
 
 pub(super) fn number(field: &str, value: u64, out: &mut Encoder<'_>) {
     out.bulk(field.as_bytes());
-    out.integer(integer(value));
+    out.unsigned(value);
 }
 
 pub(super) fn maybe(field: &str, value: Option<u64>, out: &mut Encoder<'_>) {
     out.bulk(field.as_bytes());
     match value {
-        Some(value) => out.integer(integer(value)),
+        Some(value) => out.unsigned(value),
         None => out.null(),
     }
 }
 
-fn maybe_text(field: &str, value: Option<&[u8]>, out: &mut Encoder<'_>) {
+pub(super) fn maybe_text(field: &str, value: Option<&[u8]>, out: &mut Encoder<'_>) {
     out.bulk(field.as_bytes());
     match value {
         Some(value) => out.bulk(value),
         None => out.null(),
     }
-}
-
-/// No number that is shown leaves 63 bits; if one did, the largest integer is nearest to it.
-pub(super) fn integer(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
 //! How schedules look on the wire.
 
-use crate::command::show::render::{integer, maybe, number, text, write_meta};
+use crate::command::show::render::{each, maybe, maybe_text, number, text, write_meta};
 use crate::engine::model::schedule::{
     Definition, ENDLESS, JobOptions, Rule, ScheduleChange, ScheduleRow, ScheduleView,
 };
@@ -77,35 +77,32 @@ fn write_occurrences(view: &ScheduleView<'_>, out: &mut Encoder<'_>) {
     maybe("last-made", view.last.map(|(_, made)| made.0), out);
     maybe_text("last-id", view.last_id.as_deref(), out);
     out.bulk(b"open");
-    out.array(view.open.len());
-    view.open.iter().for_each(|id| out.bulk(id));
+    each(&view.open, out, |id, out| out.bulk(id));
 }
 
 /// LIST's reply.
 pub(super) fn write_schedules(rows: &[ScheduleRow<'_>], out: &mut Encoder<'_>) {
-    out.array(rows.len());
-    for row in rows {
+    each(rows, out, |row, out| {
         out.array(5);
         out.bulk(row.name);
         out.bulk(row.state.word().as_bytes());
         out.bulk(row.rule.to_string().as_bytes());
         write_instant(row.next, out);
         write_instant(row.last, out);
-    }
+    });
 }
 
 pub(super) fn write_explained(instants: &[(Millis, String)], out: &mut Encoder<'_>) {
-    out.array(instants.len());
-    for (instant, shown) in instants {
+    each(instants, out, |(instant, shown), out| {
         out.array(2);
-        out.integer(integer(instant.0));
+        out.unsigned(instant.0);
         out.bulk(shown.as_bytes());
-    }
+    });
 }
 
 fn write_instant(instant: Option<Millis>, out: &mut Encoder<'_>) {
     match instant {
-        Some(instant) => out.integer(integer(instant.0)),
+        Some(instant) => out.unsigned(instant.0),
         None => out.null(),
     }
 }
@@ -113,11 +110,4 @@ fn write_instant(instant: Option<Millis>, out: &mut Encoder<'_>) {
 fn span(field: &str, ms: Option<u64>, out: &mut Encoder<'_>) {
     let written = ms.map(|ms| Written(ms).to_string());
     maybe_text(field, written.as_deref().map(str::as_bytes), out);
-}
-
-fn maybe_text(field: &str, value: Option<&[u8]>, out: &mut Encoder<'_>) {
-    match value {
-        Some(value) => text(field, value, out),
-        None => maybe(field, None, out),
-    }
 }
