@@ -1,7 +1,6 @@
 //! ACL: users and what they may do.
 
 use crate::command::family::help::help;
-use crate::command::read::number;
 use crate::command::spec::action::{Action, Users};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
@@ -170,7 +169,7 @@ fn parse_genpass<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         return Err(wrong_count(args));
     }
     if args.left() == 1 {
-        bits = number::signed(args.word("bits")?).ok_or_else(not_an_integer)?;
+        bits = args.signed("bits")?;
     }
     match usize::try_from(bits) {
         Ok(bits @ 1..=4096) => {
@@ -190,15 +189,8 @@ fn parse_log<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     Ok(Action::Users(match args.peek() {
         None => Users::Log(10),
         Some(word) if word.eq_ignore_ascii_case(b"reset") => Users::ForgetLog,
-        Some(word) => {
-            let count = number::signed(word).ok_or_else(not_an_integer)?;
-            Users::Log(usize::try_from(count).unwrap_or(0))
-        }
+        Some(_) => Users::Log(usize::try_from(args.signed("count")?).unwrap_or(0)),
     }))
-}
-
-fn not_an_integer() -> Error {
-    Error::text("ERR value is not an integer or out of range")
 }
 
 fn wrong_count(args: &Args<'_>) -> Error {

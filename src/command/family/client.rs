@@ -339,11 +339,7 @@ fn parse_setinfo<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 }
 
 fn parse_pause<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let ms = match number::signed(args.word("timeout")?) {
-        Some(ms @ 0..) => ms as u64,
-        Some(_) => return Err(Error::text("ERR timeout is negative")),
-        None => return Err(Error::text("ERR timeout is not an integer or out of range")),
-    };
+    let ms = args.wait_ms()?;
     let wrong = |_| Error::text("ERR CLIENT PAUSE mode must be WRITE or ALL");
     let writes_only = args.option().map_err(wrong)? == Some("WRITE");
     args.end_or_arity()?;
@@ -351,8 +347,7 @@ fn parse_pause<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 }
 
 fn parse_unblock<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let id = number::signed(args.word("client-id")?)
-        .ok_or_else(|| Error::text("ERR value is not an integer or out of range"))?;
+    let id = args.signed("client-id")?;
     let unknown = |_| Error::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     let error = args.option().map_err(unknown)? == Some("ERROR");
     args.end()?;

@@ -125,13 +125,11 @@ fn parse_hello<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 }
 
 fn parse_select<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    match number::signed(args.word("index")?) {
-        None => Err(Error::text("ERR value is not an integer or out of range")),
-        Some(index) if (0..i64::from(DATABASES)).contains(&index) => {
-            Ok(Action::Connection(Connection::Select(Db(index as u8))))
-        }
-        Some(_) => Err(Error::text("ERR DB index is out of range")),
+    let index = args.signed("index")?;
+    if !(0..i64::from(DATABASES)).contains(&index) {
+        return Err(Error::text("ERR DB index is out of range"));
     }
+    Ok(Action::Connection(Connection::Select(Db(index as u8))))
 }
 
 /// A connection's own information is kept as long as the connection.

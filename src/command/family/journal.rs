@@ -1,7 +1,6 @@
 //! Durability: bases of the journal, and waiting for it and for replicas.
 
 use crate::command::family::server::SERVER;
-use crate::command::read::number;
 use crate::command::spec::action::{Action, ReplicaWait, ServerRequest};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
@@ -90,38 +89,22 @@ fn parse_bgsave<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 }
 
 fn parse_waitaof<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let integer = |word| {
-        number::signed(word)
-            .ok_or_else(|| Error::text("ERR value is not an integer or out of range"))
-    };
-    let local = match integer(args.word("numlocal")?)? {
+    let local = match args.signed("numlocal")? {
         local @ 0..=1 => local == 1,
         _ => return Err(Error::text("ERR value is out of range, value must between 0 and 1")),
     };
-    let Ok(replicas) = u64::try_from(integer(args.word("numreplicas")?)?) else {
+    let Ok(replicas) = u64::try_from(args.signed("numreplicas")?) else {
         return Err(Error::text("ERR value is out of range, must be positive"));
     };
-    let timeout_ms = wait_timeout(args)?;
+    let timeout_ms = args.wait_ms()?;
     let wait = ReplicaWait { tells_local: true, local, replicas, timeout_ms };
     Ok(Action::Server(ServerRequest::Wait(wait)))
 }
 
 fn parse_wait<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let Some(replicas) = number::signed(args.word("numreplicas")?) else {
-        return Err(Error::text("ERR value is not an integer or out of range"));
-    };
     // Redis takes a negative number as none.
-    let replicas = replicas.max(0).unsigned_abs();
-    let timeout_ms = wait_timeout(args)?;
+    let replicas = args.signed("numreplicas")?.max(0).unsigned_abs();
+    let timeout_ms = args.wait_ms()?;
     let wait = ReplicaWait { tells_local: false, local: false, replicas, timeout_ms };
     Ok(Action::Server(ServerRequest::Wait(wait)))
-}
-
-/// The timeout of WAIT and WAITAOF, ms.
-fn wait_timeout(args: &mut Args<'_>) -> Result<u64, Error> {
-    match number::signed(args.word("timeout")?) {
-        Some(timeout_ms @ 0..) => Ok(timeout_ms.unsigned_abs()),
-        Some(_) => Err(Error::text("ERR timeout is negative")),
-        None => Err(Error::text("ERR timeout is not an integer or out of range")),
-    }
 }

@@ -3,7 +3,6 @@
 use crate::command::family::help::help;
 use crate::command::family::help::refused;
 use crate::command::family::produce::QUEUE;
-use crate::command::read::number;
 use crate::command::spec::action::{Action, Probe, ServerRequest};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
@@ -288,7 +287,7 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     while let Some(option) = args.option()? {
         match option {
             "MATCH" => pattern = Some(args.pattern("pattern")?),
-            "COUNT" => count = parse_count(args.word("count")?)?,
+            "COUNT" => count = parse_count(args)?,
             "TYPE" => queues = args.word("type")?.eq_ignore_ascii_case(b"list"),
             _ => return Err(args.unknown_option()),
         }
@@ -300,10 +299,9 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 }
 
 /// Any count from 1, with Redis's two error texts.
-fn parse_count(word: &[u8]) -> Result<u64, Error> {
-    match number::signed(word) {
-        None => Err(Error::text("ERR value is not an integer or out of range")),
-        Some(..=0) => Err(Error::text("ERR syntax error: the least COUNT is 1")),
-        Some(count) => Ok(count as u64),
+fn parse_count(args: &mut Args<'_>) -> Result<u64, Error> {
+    match args.signed("count")? {
+        ..=0 => Err(Error::text("ERR syntax error: the least COUNT is 1")),
+        count => Ok(count as u64),
     }
 }

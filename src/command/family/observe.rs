@@ -170,10 +170,8 @@ fn parse_latency_graph<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 fn parse_memory_usage<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
     while args.option()?.is_some() {
-        match number::signed(args.word("count")?) {
-            Some(0..) => {}
-            Some(_) => return Err(Error::text("ERR syntax error")),
-            None => return Err(Error::text("ERR value is not an integer or out of range")),
+        if args.signed("count")? < 0 {
+            return Err(Error::text("ERR syntax error"));
         }
     }
     Ok(Action::Engine(Request::Memory { queue }))

@@ -3,7 +3,6 @@
 
 use crate::command::family::help::help;
 use crate::command::family::help::refused;
-use crate::command::read::number;
 use crate::command::spec::action::{Action, Fixed, ServerRequest};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
@@ -183,8 +182,7 @@ fn fixed<'a>(reply: Fixed) -> Result<Action<'a>, Error> {
 fn parse_eval<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let script = args.word("script")?;
     let left = args.left();
-    let count = number::signed(args.word("numkeys")?)
-        .ok_or_else(|| Error::text("ERR value is not an integer or out of range"))?;
+    let count = args.signed("numkeys")?;
     if count < 0 {
         return Err(Error::text("ERR Number of keys can't be negative"));
     }

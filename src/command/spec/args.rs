@@ -391,6 +391,15 @@ impl<'a> Args<'a> {
         value.ok_or_else(|| Error::text("ERR value is not an integer or out of range"))
     }
 
+    /// How long to wait, ms: with Redis's error texts, and 0 for no limit.
+    pub fn wait_ms(&mut self) -> Result<u64, Error> {
+        match number::signed(self.word("timeout")?) {
+            Some(ms @ 0..) => Ok(ms.unsigned_abs()),
+            Some(_) => Err(Error::text("ERR timeout is negative")),
+            None => Err(Error::text("ERR timeout is not an integer or out of range")),
+        }
+    }
+
     /// A side of a list, LEFT or RIGHT.
     pub fn side(&mut self) -> Result<Side, Error> {
         let Some(word) = self.peek() else {
