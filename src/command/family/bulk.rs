@@ -176,11 +176,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 
 fn parse_forecast<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (queue, span_ms) = (args.queue()?, args.duration("duration", 1)?);
-    let count = args.count("n")?;
-    let mut schedules = false;
-    while args.option()?.is_some() {
-        schedules = true;
-    }
+    let (count, schedules) = (args.count("n")?, args.flag()?);
     Ok(Action::Engine(Request::Forecast { queue, span_ms, count, schedules }))
 }
 

@@ -88,14 +88,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 ];
 
 fn parse_cancel<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let (queue, id) = (args.queue()?, args.id()?);
-    let mut force = false;
-    while let Some(option) = args.option()? {
-        match option {
-            "FORCE" => force = true,
-            _ => return Err(args.unknown_option()),
-        }
-    }
+    let (queue, id, force) = (args.queue()?, args.id()?, args.flag()?);
     Ok(Action::Engine(Request::Cancel { queue, id, force }))
 }
 

@@ -78,14 +78,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 ];
 
 fn parse_bgsave<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let mut schedule = false;
-    while let Some(option) = args.option()? {
-        match option {
-            "SCHEDULE" => schedule = true,
-            _ => return Err(args.unknown_option()),
-        }
-    }
-    Ok(Action::Server(ServerRequest::BgSave { schedule }))
+    Ok(Action::Server(ServerRequest::BgSave { schedule: args.flag()? }))
 }
 
 fn parse_waitaof<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

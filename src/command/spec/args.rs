@@ -449,6 +449,13 @@ impl<'a> Args<'a> {
         Ok(Some(token))
     }
 
+    /// Whether the command's only option is there, a word without a value; nothing comes behind it.
+    pub fn flag(&mut self) -> Result<bool, Error> {
+        let is_there = self.option()?.is_some();
+        // Another word is no option, or the same again.
+        self.option().map(|_| is_there)
+    }
+
     /// The value of an option that takes one of several words: its token.
     pub fn choice(&mut self) -> Result<&'static str, Error> {
         let members = self.option.map_or(&[][..], |option| option.arguments);

@@ -181,10 +181,7 @@ pub(super) fn resume<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 }
 
 pub(super) fn run<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let (queue, name, mut force) = (args.queue()?, args.schedule()?, false);
-    while args.option()?.is_some() {
-        force = true;
-    }
+    let (queue, name, force) = (args.queue()?, args.schedule()?, args.flag()?);
     Ok(engine(Scheduling::Run { queue, name, force }))
 }
 
