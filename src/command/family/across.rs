@@ -6,7 +6,7 @@ use crate::command::family::produce::QUEUE;
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
-use crate::command::spec::{CommandSpec, Flag, KeyPositions, OF_ALL, row};
+use crate::command::spec::{CommandSpec, Flag, OF_ALL, row};
 use crate::engine::model::across::{Locate, Order, Queues};
 use crate::engine::model::group::{GroupOrder, Grouping, ListGroups};
 use crate::engine::model::holder::ListLeases;
@@ -78,7 +78,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ),
     ])
     .parse(parse_queues),
-    row("delay.groups", "Lists the first groups of a queue in an order, with their numbers", CommandSpec::BASE)
+    row("delay.groups", "Lists the first groups of a queue in an order, with their numbers", CommandSpec::OF_QUEUE)
         .complexity("O(N) where N is the number of groups of the queue")
         .arguments(&[
             QUEUE,
@@ -99,7 +99,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ])
         .flags(&[Flag::ReadOnly])
         .tips(&["nondeterministic_output"])
-        .keys(KeyPositions::Range { first: 1, last: 1 })
         .reply("Array of maps (in RESP2 of flat arrays): `name`, `ready`, `delayed`, `leased`, `dead`, \
                 `state` (`open`, `paused`, `limit`: at its `group-max-leased`, `retry`: jobs that wait for their \
                 next attempt hold it back, or `rate`: its `group-rate` lets none go yet), `oldest-ready-age-ms` (from its due \

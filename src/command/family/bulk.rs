@@ -5,19 +5,17 @@ use crate::command::family::queue::{FILTER, STATES, filter, state_of};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
-use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
+use crate::command::spec::{Access, CommandSpec, Flag, row};
 use crate::engine::model::bulk::{Bulk, BulkAct, Filter, NewDue};
 use crate::engine::model::group::Grouping;
 use crate::engine::model::request::{JobState, Purge, Redrive, Request, When, Which};
 use crate::error::Error;
 
-const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
-
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row(
         "delay.forecast",
         "Counts the jobs that fall due in each of the next spans of time",
-        CommandSpec::BASE,
+        CommandSpec::OF_QUEUE,
     )
     .complexity("O(N) where N is the number of jobs in the queue; done in slices, between which other clients are \
                  served")
@@ -30,7 +28,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .about("Also count the future occurrences of the queue's schedules."),
     ])
     .flags(&[Flag::ReadOnly])
-    .keys(KEY)
     .reply("Array of n integers: how many delayed jobs fall due in the first span from now, in the second, \
             and so on.")
     .notes("The counts are exact for the instant at which the command was received, even if counting takes several \
@@ -43,7 +40,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ("DELAY.FORECAST orders 1h 3", "1) (integer) 1\n2) (integer) 1\n3) (integer) 0"),
     ])
     .parse(parse_forecast),
-    row("delay.bulk", "Cancels, redrives or reschedules all jobs that are like this", CommandSpec::BASE)
+    row("delay.bulk", "Cancels, redrives or reschedules all jobs that are like this", CommandSpec::OF_QUEUE)
         .complexity("O(N) where N is the number of jobs in the queue, twice with OVER; done in slices, between which other \
                      clients are served")
         .arguments(&[
@@ -80,7 +77,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             Argument::word("dryrun", "DRYRUN").optional().about("Do nothing, and reply how many jobs there are."),
         ])
         .flags(&[Flag::Write])
-        .keys(KEY)
         .access(Access::Update)
         .reply("Integer: how many jobs it was done to, or with DRYRUN would have been.")
         .notes("At least one of STATE, MATCH, DUE, CONTAINS, ERROR, GROUP and REASON is needed: to remove all, use \
@@ -99,7 +95,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ("DELAY.BULK mail CANCEL STATE delayed CONTAINS x", "(integer) 1"),
         ])
         .parse(parse_bulk),
-    row("delay.purge", "Removes all jobs of a queue in the given states", CommandSpec::BASE)
+    row("delay.purge", "Removes all jobs of a queue in the given states", CommandSpec::OF_QUEUE)
         .complexity("O(1); memory is freed in slices afterwards and counts until then. With GROUP O(N) where N is the number of \
                      jobs in the queue, in slices")
         .arguments(&[
@@ -109,7 +105,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                          atomic for each job, removes those that were there when it came, and is not allowed in a transaction."),
         ])
         .flags(&[Flag::Write])
-        .keys(KEY)
         .access(Access::Delete)
         .reply("Integer: how many were removed.")
         .notes("Without a state: delayed, ready and dead jobs, and the queue's UNIQUE windows end. Leased jobs are \
@@ -124,7 +119,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ("DELAY.PURGE orders", "(integer) 1"),
         ])
         .parse(parse_purge),
-    row("delay.redrive", "Moves dead jobs back to be delivered again", CommandSpec::BASE)
+    row("delay.redrive", "Moves dead jobs back to be delivered again", CommandSpec::OF_QUEUE)
         .complexity("O(N) where N is the number of jobs moved; done in slices, between which other clients are \
                      served")
         .arguments(&[
@@ -158,7 +153,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ),
         ])
         .flags(&[Flag::Write])
-        .keys(KEY)
         .access(Access::Update)
         .reply("Integer: how many jobs were moved from dead to ready, or to delayed with IN.")
         .notes("Without IDS the jobs that died first come first. Every job gets a new place, in the order in which \

@@ -95,22 +95,20 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ),
     ])
     .parse(parse_reserve),
-    row("delay.lease", "Leases ready jobs of one queue, at least once, or waits for the first", CommandSpec::BASE)
+    row("delay.lease", "Leases ready jobs of one queue, at least once, or waits for the first", CommandSpec::OF_QUEUE)
     .complexity("O(M) where M is the number of jobs")
     .arguments(&[QUEUE, TIMEOUT, COUNT, LEASE, NOACK, BOUND, META])
     .flags(&[Flag::Write, Flag::Blocking, Flag::NoScript])
-    .keys(KeyPositions::Range { first: 1, last: 1 })
     .access(Access::Take)
     .reply("As DELAY.RESERVE.")
     .notes("DELAY.RESERVE of one queue, with the queue first: there clients of a Redis Cluster look for it, so \
             that they need not ask which node to go to.")
     .example(&[("DELAY.LEASE pay NOWAIT COUNT 10", "(nil)")])
     .parse(parse_lease),
-    row("delay.ack", "Acknowledges that leased jobs are done", CommandSpec::BASE)
+    row("delay.ack", "Acknowledges that leased jobs are done", CommandSpec::OF_QUEUE)
         .complexity("O(N) where N is the number of jobs")
         .arguments(&[QUEUE, Argument::block("job", &[ID, TOKEN]).multiple()])
         .flags(&[Flag::Write, Flag::Fast])
-        .keys(KeyPositions::Range { first: 1, last: 1 })
         .access(Access::Delete)
         .reply("Integer: how many were acknowledged.")
         .notes("A token that is not the newest of its job is ignored. After the lease has run out, the token stays \
@@ -120,7 +118,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row(
         "delay.nack",
         "Reports that a leased job failed: it is retried later, or is dead",
-        CommandSpec::BASE,
+        CommandSpec::OF_QUEUE,
     )
     .arguments(&[
         QUEUE,
@@ -138,14 +136,13 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                     full disk, and at `maxmemory`, it is not kept."),
     ])
     .flags(&[Flag::Write, Flag::Fast])
-    .keys(KeyPositions::Range { first: 1, last: 1 })
     .access(Access::Update)
     .reply("Integer: 1, or 0 if the token is not that of a running lease.")
     .notes("Without `IN` the job's backoff decides when it is retried. After the last attempt the job is dead \
             whatever `IN` says, unless it is `UNCOUNTED`.")
     .example(&[("DELAY.NACK pay p7 7549747200000000001 IN 10s ERROR \"503 from bank\"", "(integer) 1")])
     .parse(parse_nack),
-    row("delay.extend", "Moves the end of a running lease", CommandSpec::BASE)
+    row("delay.extend", "Moves the end of a running lease", CommandSpec::OF_QUEUE)
         .arguments(&[
             QUEUE,
             ID,
@@ -154,7 +151,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .about("From now: 1ms to `max-lease` (24h)."),
         ])
         .flags(&[Flag::Write, Flag::Fast])
-        .keys(KeyPositions::Range { first: 1, last: 1 })
         .access(Access::Update)
         .reply("Integer: the new end of the lease, unix ms. Nil if the token is not that of a running lease.")
         .example(&[("DELAY.EXTEND pay p7 7549747200000000001 1m", "(integer) 1800000060000")])

@@ -5,16 +5,15 @@ use crate::command::family::produce::{QUEUE, WHEN};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
-use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
+use crate::command::spec::{Access, CommandSpec, Flag, row};
 use crate::engine::model::request::{Only, Request};
 use crate::error::Error;
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    row("delay.del", "Removes jobs that no consumer has leased", CommandSpec::BASE)
+    row("delay.del", "Removes jobs that no consumer has leased", CommandSpec::OF_QUEUE)
         .complexity("O(N) where N is the number of ids")
         .arguments(&[QUEUE, Argument::new("id", ArgumentKind::Id).multiple()])
         .flags(&[Flag::Write, Flag::Fast])
-        .keys(KeyPositions::Range { first: 1, last: 1 })
         .access(Access::Delete)
         .reply("Integer: how many were removed.")
         .notes("A removed job will not be delivered (again). A leased job is left alone and not \
@@ -26,7 +25,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .parse(|args| {
             Ok(Action::Engine(Request::Delete { queue: args.queue()?, ids: args.ids()? }))
         }),
-    row("delay.cancel", "Removes a job and returns its state", CommandSpec::BASE)
+    row("delay.cancel", "Removes a job and returns its state", CommandSpec::OF_QUEUE)
         .arguments(&[
             QUEUE,
             ID,
@@ -35,7 +34,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .about("Also removes a leased job; its token is void."),
         ])
         .flags(&[Flag::Write, Flag::Fast])
-        .keys(KeyPositions::Range { first: 1, last: 1 })
         .access(Access::Delete)
         .reply("Bulk string: `delayed`, `ready` or `dead` (removed), `leased` (left alone; with FORCE \
                 removed). Nil if there is no such job.")
@@ -45,7 +43,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ("DELAY.CANCEL orders order:7", "(nil)"),
         ])
         .parse(parse_cancel),
-    row("delay.reschedule", "Gives a delayed or ready job another due time", CommandSpec::BASE)
+    row("delay.reschedule", "Gives a delayed or ready job another due time", CommandSpec::OF_QUEUE)
         .arguments(&[
             QUEUE,
             ID,
@@ -61,7 +59,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .optional(),
         ])
         .flags(&[Flag::Write, Flag::Fast])
-        .keys(KeyPositions::Range { first: 1, last: 1 })
         .access(Access::Update)
         .reply("Integer: 1, or 0 if the job is leased, dead or missing, or the condition does not hold.")
         .notes("The job gets a new place; its attempts stay. A reply of 0 means that the timer has fired already. A \
@@ -71,10 +68,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ("DELAY.RESCHEDULE idle session:1 30s", "(integer) 1"),
         ])
         .parse(parse_reschedule),
-    row("delay.get", "Shows all fields of a job", CommandSpec::BASE)
+    row("delay.get", "Shows all fields of a job", CommandSpec::OF_QUEUE)
         .arguments(&[QUEUE, ID])
         .flags(&[Flag::ReadOnly, Flag::Fast])
-        .keys(KeyPositions::Range { first: 1, last: 1 })
         .access(Access::Read)
         .reply("Map (in RESP2 a flat array): `id`, `state`, `body`, `due`, `added` (unix ms), `priority`, \
                 `attempt`, `max-attempts` (0 no limit), `deliveries`, `nacks`, `timeouts`, `lost`, \

@@ -10,17 +10,15 @@ use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, OF_AL
 use crate::engine::model::request::Request;
 use crate::error::Error;
 
-const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
 const KEYS: KeyPositions = KeyPositions::Range { first: 1, last: -1 };
 const QUEUES: Argument = Argument::new("queue", ArgumentKind::Key).multiple();
 
 /// The base of commands on keys.
-const GENERIC: CommandSpec = CommandSpec::BASE
+const GENERIC: CommandSpec = CommandSpec::OF_QUEUE
     .group(Group::Generic)
     .arguments(&[QUEUE])
     .flags(&[Flag::ReadOnly, Flag::Fast])
     .categories(&["keyspace"])
-    .keys(KEY)
     .access(Access::Look);
 
 const REMOVE: CommandSpec = GENERIC

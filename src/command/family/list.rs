@@ -13,8 +13,6 @@ use crate::engine::model::request::{
 use crate::error::Error;
 use crate::limits::COUNT_MAX;
 
-const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
-
 const QUEUES: Argument =
     Argument::new("queue", ArgumentKind::Key).multiple().about("Tried in this order.");
 
@@ -54,7 +52,7 @@ const LOOKED_AT: &str = "At most 20,000 jobs are examined. 32 skipped jobs count
                          ready job has a GROUP, jobs are counted from the side from which POP takes, and all on the \
                          way are examined.";
 
-const LIST: CommandSpec = CommandSpec::BASE.group(Group::List).keys(KEY);
+const LIST: CommandSpec = CommandSpec::OF_QUEUE.group(Group::List);
 
 /// A command that adds jobs.
 const PUSH: CommandSpec = LIST

@@ -114,8 +114,6 @@ const OPENED: Argument = Argument::one_of(
 )
 .optional();
 
-const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
-
 const SUBCOMMAND: CommandSpec = CommandSpec::BASE.keys(KeyPositions::Range { first: 2, last: 2 });
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
@@ -179,7 +177,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .parse(parse_set),
         ])
         .reply("Depends on the subcommand."),
-    row("delay.pause", "Pauses a queue for adding, for taking, or for both", CommandSpec::BASE)
+    row("delay.pause", "Pauses a queue for adding, for taking, or for both", CommandSpec::OF_QUEUE)
         .arguments(&[
             QUEUE,
             DIRECTION,
@@ -188,7 +186,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .about("It resumes by itself after this long, 1ms to `max-delay` (3650d)."),
         ])
         .flags(&[Flag::Write, Flag::Fast])
-        .keys(KEY)
         .access(Access::Update)
         .reply("Simple string: `OK`.")
         .notes("IN: ADD, pushes and moves into the queue answer the error class `PAUSED`; NACK, REDRIVE, \
@@ -204,10 +201,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ),
         ])
         .parse(parse_pause),
-    row("delay.resume", "Resumes a paused queue", CommandSpec::BASE)
+    row("delay.resume", "Resumes a paused queue", CommandSpec::OF_QUEUE)
         .arguments(&[QUEUE, OPENED, GROUP.about("Only this group. OUT may be said.")])
         .flags(&[Flag::Write, Flag::Fast])
-        .keys(KEY)
         .access(Access::Update)
         .reply("Simple string: `OK`, even if it was not paused.")
         .notes("Waiting consumers are served at once, in the order in which they came.")

@@ -3,7 +3,7 @@
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
-use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
+use crate::command::spec::{Access, CommandSpec, Flag, row};
 use crate::engine::model::request::{Add, Request, Taken, When};
 use crate::error::Error;
 use crate::time::Written;
@@ -52,7 +52,7 @@ pub(super) const META: Argument = Argument::block(
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
     "delay.add",
     "Adds a job that becomes available at a given time, never earlier",
-    CommandSpec::BASE,
+    CommandSpec::OF_QUEUE,
 )
 .complexity("O(1)")
 .arguments(&[
@@ -110,7 +110,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[row(
     META,
 ])
 .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
-.keys(KeyPositions::Range { first: 1, last: 1 })
 .access(Access::Insert)
 .reply("Bulk string: the id. Nil with NX if the id is taken.")
 .notes("`NX`, `REPLACE`, `LATEST` and `UNIQUE` need `ID`. An id that is taken by a job in any state is refused with the \

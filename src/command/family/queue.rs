@@ -4,7 +4,7 @@ use crate::command::family::produce::{GROUP, QUEUE};
 use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
-use crate::command::spec::{Access, CommandSpec, Flag, KeyPositions, row};
+use crate::command::spec::{Access, CommandSpec, Flag, row};
 use crate::engine::model::bulk::Filter;
 use crate::engine::model::group::Grouping;
 use crate::engine::model::reply::Reason;
@@ -60,13 +60,10 @@ pub(super) const FILTER: [Argument; 7] = [
 
 const COUNT: Argument = Argument::option("COUNT", "count", ArgumentKind::Integer).shown("n");
 
-const KEY: KeyPositions = KeyPositions::Range { first: 1, last: 1 };
-
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    row("delay.stats", "Shows a queue's numbers", CommandSpec::BASE)
+    row("delay.stats", "Shows a queue's numbers", CommandSpec::OF_QUEUE)
         .arguments(&[QUEUE, GROUP.about("Only the numbers of this group.")])
         .flags(&[Flag::ReadOnly, Flag::Fast])
-        .keys(KEY)
         .reply("Map (in RESP2 a flat array): `delayed`, `ready`, `leased`, `dead`, `bytes`, `waiters`, \
                 `paused` (`no`, `in`, `out`, `all`), `next-due` (unix ms or nil), `oldest-ready-age-ms` \
                 (from its due time, or nil), `lateness-p50-us`, `lateness-p99-us`, `lateness-p999-us`, \
@@ -87,10 +84,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 count. The last clients are kept in memory alone: they are nil after a restart or on another node.")
         .example(&[("DELAY.STATS nothing", "(nil)")])
         .parse(parse_stats),
-    row("delay.len", "Counts a queue's jobs", CommandSpec::BASE)
+    row("delay.len", "Counts a queue's jobs", CommandSpec::OF_QUEUE)
         .arguments(&[QUEUE, Argument::one_of("state", STATES).optional()])
         .flags(&[Flag::ReadOnly, Flag::Fast])
-        .keys(KEY)
         .access(Access::Look)
         .reply("Integer: the jobs in that state, or in all states together.")
         .example(&[
@@ -99,7 +95,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ("DELAY.LEN orders READY", "(integer) 0"),
         ])
         .parse(parse_len),
-    row("delay.peek", "Shows the next jobs without taking them", CommandSpec::BASE)
+    row("delay.peek", "Shows the next jobs without taking them", CommandSpec::OF_QUEUE)
         .complexity("O(N) where N is the number of jobs returned")
         .arguments(&[
             QUEUE,
@@ -113,7 +109,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ),
         ])
         .flags(&[Flag::ReadOnly])
-        .keys(KEY)
         .reply("Array of jobs in order, each an array: id, state, due (unix ms), body.")
         .notes("Without a state: ready jobs, then delayed ones. Dead jobs come in the order in which they died.")
         .example(&[
@@ -124,11 +119,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ),
         ])
         .parse(parse_peek),
-    row("delay.errors", "Shows which errors the deliveries of a queue fail with", CommandSpec::BASE)
+    row("delay.errors", "Shows which errors the deliveries of a queue fail with", CommandSpec::OF_QUEUE)
         .complexity("O(1): at most 65 elements")
         .arguments(&[QUEUE])
         .flags(&[Flag::ReadOnly])
-        .keys(KEY)
         .access(Access::Read)
         .reply("Array, what most jobs are dead of first, each a map: error, count (deliveries that failed so), dead (jobs \
                 that are dead because of it), first and last (unix ms), sample (the id of the job that failed so last; nil \
@@ -144,7 +138,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ("DELAY.ERRORS orders", "(empty array)"),
         ])
         .parse(parse_errors),
-    row("delay.scan", "Iterates over a queue's jobs in steps", CommandSpec::BASE)
+    row("delay.scan", "Iterates over a queue's jobs in steps", CommandSpec::OF_QUEUE)
         .complexity("O(COUNT) for each step")
         .arguments(&[
             QUEUE,
@@ -154,7 +148,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ])
         .flags(&[Flag::ReadOnly])
         .tips(&["nondeterministic_output"])
-        .keys(KEY)
         .reply("Array: the next cursor (bulk string, `0` at the end) and an array of jobs, each an array: \
                 id, state, due (unix ms).")
         .notes("A job that exists from the first step to the last is returned at least once, whatever is added and \

@@ -254,6 +254,9 @@ impl CommandSpec {
         subcommands: &[],
     };
 
+    /// The base of those about one queue, their first argument.
+    pub const OF_QUEUE: CommandSpec = Self::BASE.keys(KeyPositions::Range { first: 1, last: 1 });
+
     /// The last word of the name: `kill` of `client|kill`.
     pub fn word(&self) -> &'static str {
         self.name.rsplit('|').next().unwrap_or(self.name)
