@@ -46,6 +46,14 @@ const fn refused(
     .parse(|_| asked(HashSlotsRequest::Refused(FIXED)))
 }
 
+const BY_SLOT: CommandSpec =
+    ASK.reply("An error that says so.").parse(|_| asked(HashSlotsRequest::Refused(NOT_BY_SLOT)));
+
+const REPLICAS: CommandSpec = ASK
+    .arguments(&[NODE])
+    .reply("Array of lines as in CLUSTER NODES. An error if the node is unknown, or a follower.")
+    .parse(|args| asked(HashSlotsRequest::Replicas(args.word("node-id")?)));
+
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row("asking", "No effect: no slot ever moves", CONNECTION)
         .example(&[("ASKING", OFF)])
@@ -60,21 +68,17 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .reply("Integer: 0.")
                 .example(&[("CLUSTER COUNT-FAILURE-REPORTS 0", OFF)])
                 .parse(|args| asked(HashSlotsRequest::FailureReports(args.word("node-id")?))),
-            row("cluster|countkeysinslot", "Refused: queues are not kept by slot", ASK)
+            row("cluster|countkeysinslot", "Refused: queues are not kept by slot", BY_SLOT)
                 .arguments(&[SLOT])
-                .reply("An error that says so.")
-                .example(&[("CLUSTER COUNTKEYSINSLOT 0", OFF)])
-                .parse(|_| asked(HashSlotsRequest::Refused(NOT_BY_SLOT))),
+                .example(&[("CLUSTER COUNTKEYSINSLOT 0", OFF)]),
             refused("cluster|delslots", &[("CLUSTER DELSLOTS", OFF)]),
             refused("cluster|delslotsrange", &[("CLUSTER DELSLOTSRANGE", OFF)]),
             refused("cluster|failover", &[("CLUSTER FAILOVER", OFF)]),
             refused("cluster|flushslots", &[("CLUSTER FLUSHSLOTS", OFF)]),
             refused("cluster|forget", &[("CLUSTER FORGET", OFF)]),
-            row("cluster|getkeysinslot", "Refused: queues are not kept by slot", ASK)
+            row("cluster|getkeysinslot", "Refused: queues are not kept by slot", BY_SLOT)
                 .arguments(&[SLOT, Argument::new("count", ArgumentKind::Integer)])
-                .reply("An error that says so.")
-                .example(&[("CLUSTER GETKEYSINSLOT 0 10", OFF)])
-                .parse(|_| asked(HashSlotsRequest::Refused(NOT_BY_SLOT))),
+                .example(&[("CLUSTER GETKEYSINSLOT 0 10", OFF)]),
             help("cluster|help", Group::Server),
             row("cluster|info", "Tells whether all slots are served, and how many nodes there are", ASK)
                 .reply("Text: lines of names and values. `cluster_state` is `fail` while no leader is known.")
@@ -105,11 +109,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .reply("Text in Redis's format. The leader is the `master`; the others are its `slave`s.")
                 .example(&[("CLUSTER NODES", OFF)])
                 .parse(|_| asked(HashSlotsRequest::Nodes)),
-            row("cluster|replicas", "Shows the followers of a node", ASK)
-                .arguments(&[NODE])
-                .reply("Array of lines as in CLUSTER NODES. An error if the node is unknown, or a follower.")
-                .example(&[("CLUSTER REPLICAS 0", OFF)])
-                .parse(|args| asked(HashSlotsRequest::Replicas(args.word("node-id")?))),
+            row("cluster|replicas", "Shows the followers of a node", REPLICAS)
+                .example(&[("CLUSTER REPLICAS 0", OFF)]),
             refused("cluster|replicate", &[("CLUSTER REPLICATE", OFF)]),
             refused("cluster|reset", &[("CLUSTER RESET", OFF)]),
             refused("cluster|saveconfig", &[("CLUSTER SAVECONFIG", OFF)]),
@@ -120,11 +121,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                         `tls-port`, `ip`, `endpoint`, `role`, `replication-offset`, `health`.")
                 .example(&[("CLUSTER SHARDS", OFF)])
                 .parse(|_| asked(HashSlotsRequest::Shards)),
-            row("cluster|slaves", "Shows the followers of a node; the same as REPLICAS", ASK)
-                .arguments(&[NODE])
-                .reply("Array of lines as in CLUSTER NODES. An error if the node is unknown, or a follower.")
-                .example(&[("CLUSTER SLAVES 0", OFF)])
-                .parse(|args| asked(HashSlotsRequest::Replicas(args.word("node-id")?))),
+            row("cluster|slaves", "Shows the followers of a node; the same as REPLICAS", REPLICAS)
+                .example(&[("CLUSTER SLAVES 0", OFF)]),
             row("cluster|slots", "Shows which nodes serve which hash slots", ASK)
                 .reply("Array, for each range of slots: its first and last, then nodes, the leader first: host, port, \
                         id, and an empty array. A node that knows no leader yet names itself.")

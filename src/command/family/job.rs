@@ -80,7 +80,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 `error`, and `errors`: the last three, newest first, each a map of `error`, `at` (unix ms) and \
                 `attempt`, of the earlier ones the first 128 bytes; last, if the job has them, `group`, and `meta`, a map. Nil if there is no such job.")
         .example(&[("DELAY.GET orders order:8", "(nil)")])
-        .parse(parse_get),
+        .parse(|args| Ok(Action::Engine(Request::Get { queue: args.queue()?, id: args.id()? }))),
 ];
 
 fn parse_cancel<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -99,8 +99,4 @@ fn parse_reschedule<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         }
     }
     Ok(Action::Engine(Request::Reschedule { queue, id, when, only }))
-}
-
-fn parse_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Get { queue: args.queue()?, id: args.id()? }))
 }

@@ -31,7 +31,20 @@ const REMOVE: CommandSpec = GENERIC
     .reply("Integer: how many existed.")
     .notes("Removes every job, including leased and dead ones, with settings, pauses, UNIQUE windows and totals. \
             Waiting consumers keep waiting.")
-    .parse(parse_remove);
+    .parse(|args| {
+        Ok(Action::Engine(Request::Remove { db: args.db(), queues: args.queues_but(0)? }))
+    });
+
+/// A command that counts the queues that there are.
+const EXISTS: CommandSpec = GENERIC
+    .complexity("O(N) where N is the number of queues")
+    .arguments(&[QUEUES])
+    .keys(KEYS)
+    .tips(SPLIT)
+    .reply("Integer: how many exist; a queue named twice counts twice.")
+    .parse(|args| {
+        Ok(Action::Engine(Request::Exists { db: args.db(), queues: args.queues_but(0)? }))
+    });
 
 /// A command that gives a queue another name.
 const RENAME: CommandSpec = GENERIC
@@ -100,23 +113,11 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .reply("Integer: 1, or 0 if there is a queue of that name. An error if there is no such queue.")
         .example(&[("RENAMENX nothing something", "(error) ERR no such key")])
         .parse(|args| parse_rename(args, true)),
-    row("exists", "Counts the queues that exist", GENERIC)
-        .complexity("O(N) where N is the number of queues")
-        .arguments(&[QUEUES])
-        .keys(KEYS)
-        .tips(SPLIT)
-        .reply("Integer: how many exist; a queue named twice counts twice.")
+    row("exists", "Counts the queues that exist", EXISTS)
         .notes("A queue exists while it has a job, a setting or a pause.")
-        .example(&[("EXISTS nothing", "(integer) 0")])
-        .parse(parse_exists),
-    row("touch", "Counts the queues that exist; the same as EXISTS", GENERIC)
-        .complexity("O(N) where N is the number of queues")
-        .arguments(&[QUEUES])
-        .keys(KEYS)
-        .tips(SPLIT)
-        .reply("Integer: how many exist; a queue named twice counts twice.")
-        .example(&[("TOUCH nothing", "(integer) 0")])
-        .parse(parse_exists),
+        .example(&[("EXISTS nothing", "(integer) 0")]),
+    row("touch", "Counts the queues that exist; the same as EXISTS", EXISTS)
+        .example(&[("TOUCH nothing", "(integer) 0")]),
     row("type", "Shows the type of a key", GENERIC)
         .reply("Simple string: `list` for a queue, otherwise `none`.")
         .example(&[("TYPE nothing", "none")])
@@ -266,17 +267,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     .arguments(&[QUEUE, Argument::new("db", ArgumentKind::Integer)]),
 ];
 
-fn parse_remove<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Remove { db: args.db(), queues: args.queues_but(0)? }))
-}
-
 fn parse_rename<'a>(args: &mut Args<'a>, only_new: bool) -> Result<Action<'a>, Error> {
     let (queue, to) = (args.queue()?.name, args.queue()?.name);
     Ok(Action::Engine(Request::Rename { db: args.db(), queue, to, only_new }))
-}
-
-fn parse_exists<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Exists { db: args.db(), queues: args.queues_but(0)? }))
 }
 
 fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

@@ -113,6 +113,16 @@ const LOOK: CommandSpec = LIST.flags(&[Flag::ReadOnly]).access(Access::Read);
 
 const REFUSED: CommandSpec = LIST.flags(&[Flag::Write, Flag::DenyOom]).access(Access::Update);
 
+/// A command that counts ready jobs.
+const LEN: CommandSpec = LOOK
+    .flags(&[Flag::ReadOnly, Flag::Fast])
+    .arguments(&[QUEUE])
+    .access(Access::Look)
+    .reply("Integer: the ready jobs.")
+    .parse(|args| {
+        Ok(Action::Engine(Request::Len { queue: args.queue()?, state: Some(JobState::Ready) }))
+    });
+
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     row("lpush", "Adds jobs that are ready at once, each at the head of its priority", PUSH)
         .example(&[("LPUSH mail a b", "(integer) 2"), ("LRANGE mail 0 -1", "1) \"b\"\n2) \"a\"")])
@@ -178,26 +188,15 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         let wait = args.seconds()?;
         pop_many(args, wait)
     }),
-    row("llen", "Counts a queue's ready jobs", LOOK)
-        .flags(&[Flag::ReadOnly, Flag::Fast])
-        .arguments(&[QUEUE])
-        .access(Access::Look)
-        .reply("Integer: the ready jobs.")
-        .example(&[("LLEN nothing", "(integer) 0")])
-        .parse(parse_len),
+    row("llen", "Counts a queue's ready jobs", LEN).example(&[("LLEN nothing", "(integer) 0")]),
     row(
         "xlen",
         "Counts a queue's ready jobs; the same as LLEN, for autoscalers that query streams",
-        LOOK,
+        LEN,
     )
     .group(Group::Generic)
     .categories(&["stream"])
-    .flags(&[Flag::ReadOnly, Flag::Fast])
-    .arguments(&[QUEUE])
-    .access(Access::Look)
-    .reply("Integer: the ready jobs.")
-    .example(&[("XLEN nothing", "(integer) 0")])
-    .parse(parse_len),
+    .example(&[("XLEN nothing", "(integer) 0")]),
     row("lrange", "Shows ready jobs from one place to another", LOOK)
         .complexity("O(S+N) where S is the distance from the nearer side and N the number of jobs shown")
         .arguments(&[
@@ -376,10 +375,6 @@ fn positive(args: &mut Args<'_>, name: &str, text: &str) -> Result<u32, Error> {
         return Err(Error::text(text));
     }
     args.count(name)
-}
-
-fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Len { queue: args.queue()?, state: Some(JobState::Ready) }))
 }
 
 fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

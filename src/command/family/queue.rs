@@ -137,7 +137,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ("DELAY.ADD orders 0 x ID order:7 ATTEMPTS 1", "\"order:7\""),
             ("DELAY.ERRORS orders", "(empty array)"),
         ])
-        .parse(parse_errors),
+        .parse(|args| Ok(Action::Engine(Request::Errors { queue: args.queue()? }))),
     row("delay.scan", "Iterates over a queue's jobs in steps", CommandSpec::OF_QUEUE)
         .complexity("O(COUNT) for each step")
         .arguments(&[
@@ -171,10 +171,6 @@ fn parse_stats<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         None => Request::Stats { queue },
         Some(_) => Request::Groups(Grouping::Stats { queue, group: args.last_group()? }),
     }))
-}
-
-fn parse_errors<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Errors { queue: args.queue()? }))
 }
 
 fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
