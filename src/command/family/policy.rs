@@ -72,24 +72,16 @@ const SETTINGS: &[Argument] = &[
 const SIDES: &[Argument] = &[Argument::word("right", "right"), Argument::word("left", "left")];
 const RETRIES: &[Argument] = &[Argument::word("pass", "pass"), Argument::word("block", "block")];
 
-const NAMES: &[Argument] = &[
-    Argument::word("attempts", "attempts"),
-    Argument::word("backoff", "backoff"),
-    Argument::word("lease", "lease"),
-    Argument::word("priority", "priority"),
-    Argument::word("ttl", "ttl"),
-    Argument::word("max-jobs", "max-jobs"),
-    Argument::word("max-leased", "max-leased"),
-    Argument::word("rate", "rate"),
-    Argument::word("dead-retention", "dead-retention"),
-    Argument::word("dead-max", "dead-max"),
-    Argument::word("due-enters", "due-enters"),
-    Argument::word("group-weight", "group-weight"),
-    Argument::word("group-max-leased", "group-max-leased"),
-    Argument::word("group-retry", "group-retry"),
-    Argument::word("group-rate", "group-rate"),
-    Argument::word("group-max-jobs", "group-max-jobs"),
-];
+/// The names of the settings, each as a word alone.
+const NAMES: &[Argument] = &{
+    let (mut names, mut at) = ([SETTINGS[0]; SETTINGS.len()], 0);
+    while at < names.len() {
+        let Some(name) = SETTINGS[at].token else { panic!("a setting has a name") };
+        names[at] = Argument::word(name, name);
+        at += 1;
+    }
+    names
+};
 
 const ONE_GROUP: Argument =
     GROUP.about("As it holds for this group of the queue: its own value, else the queue's.");

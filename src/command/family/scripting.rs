@@ -104,12 +104,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .arguments(&[SYNC])
                 .reply("Simple string: `OK`.")
                 .example(&[("FUNCTION FLUSH", "OK")])
-                .parse(|args| {
-                    let why = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option";
-                    args.option().map_err(|_| Error::text(why))?;
-                    args.end().map_err(|_| Error::text(why))?;
-                    fixed(Fixed::Ok)
-                }),
+                .parse(|args| flush(args, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
             help("function|help", Group::Scripting),
             kill("function|kill", "Stops a function, of which none runs", "FUNCTION KILL"),
             row("function|list", "Shows no functions", PART)
@@ -156,12 +151,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .arguments(&[SYNC])
                 .reply("Simple string: `OK`.")
                 .example(&[("SCRIPT FLUSH", "OK")])
-                .parse(|args| {
-                    let why = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
-                    args.option().map_err(|_| Error::text(why))?;
-                    args.end().map_err(|_| Error::text(why))?;
-                    fixed(Fixed::Ok)
-                }),
+                .parse(|args| flush(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
             help("script|help", Group::Scripting),
             kill("script|kill", "Stops a script, of which none runs", "SCRIPT KILL"),
             refused(
@@ -177,6 +167,11 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 
 fn fixed<'a>(reply: Fixed) -> Result<Action<'a>, Error> {
     Ok(Action::Server(ServerRequest::Fixed(reply)))
+}
+
+fn flush<'a>(args: &mut Args<'a>, why: &'static str) -> Result<Action<'a>, Error> {
+    args.option().and_then(|_| args.end()).map_err(|_| Error::text(why))?;
+    fixed(Fixed::Ok)
 }
 
 fn parse_eval<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

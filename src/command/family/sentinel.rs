@@ -2,11 +2,10 @@
 
 use crate::command::family::help::help;
 use crate::command::spec::action::{Action, SentinelRequest, ServerRequest};
-use crate::command::spec::args::{Args, check_pattern};
+use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{CommandSpec, Flag, Group, row};
 use crate::error::Error;
-use crate::limits::{CONFIG_PATTERNS_MAX, OPTION_PATTERN_BYTES_MAX};
 
 const NAME: Argument = Argument::new("master-name", ArgumentKind::Bytes);
 const PATTERN: Argument = Argument::new("pattern", ArgumentKind::Pattern);
@@ -86,15 +85,5 @@ fn parse_config<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     if !word.eq_ignore_ascii_case(b"get") {
         return Err(Error::text("ERR Only GET and SET are supported"));
     }
-    let patterns = args.rest();
-    if patterns.len() > CONFIG_PATTERNS_MAX {
-        let count = patterns.len();
-        return Err(Error::text(format!(
-            "ERR {count} patterns; at most {CONFIG_PATTERNS_MAX} are allowed"
-        )));
-    }
-    for pattern in patterns {
-        check_pattern(pattern, OPTION_PATTERN_BYTES_MAX)?;
-    }
-    asked(SentinelRequest::ConfigGet(patterns))
+    asked(SentinelRequest::ConfigGet(args.option_patterns()?))
 }

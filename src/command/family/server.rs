@@ -3,12 +3,11 @@
 use crate::command::family::help::help;
 use crate::command::family::help::{answered, refused};
 use crate::command::spec::action::{Action, Fixed, ServerRequest, Shutdown};
-use crate::command::spec::args::{Args, check_pattern};
+use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{ALL_SUCCEED, CommandSpec, Flag, Group, SUMMED, row};
 use crate::engine::model::request::Request;
 use crate::error::Error;
-use crate::limits::{CONFIG_PATTERNS_MAX, OPTION_PATTERN_BYTES_MAX};
 
 const LOLWUT: &str = concat!("delayd ver. ", env!("CARGO_PKG_VERSION"), "\n");
 
@@ -53,7 +52,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 .arguments(&[Argument::new("parameter", ArgumentKind::Pattern).multiple()])
                 .reply("Map (in RESP2 a flat array) from names to values.")
                 .example(&[("CONFIG GET databases", "1) \"databases\"\n2) \"16\"")])
-                .parse(config_get),
+                .parse(|args| {
+                    Ok(Action::Server(ServerRequest::ConfigGet(args.option_patterns()?)))
+                }),
             help("config|help", Group::Server),
             row(
                 "config|resetstat",
@@ -194,18 +195,4 @@ fn parse_shutdown<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         (true, false) => Err(Error::text("ERR syntax error: ABORT stands alone")),
         (false, _) => Ok(Action::Server(ServerRequest::Shutdown(how))),
     }
-}
-
-fn config_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let patterns = args.rest();
-    if patterns.len() > CONFIG_PATTERNS_MAX {
-        let count = patterns.len();
-        return Err(Error::text(format!(
-            "ERR {count} patterns; at most {CONFIG_PATTERNS_MAX} are allowed"
-        )));
-    }
-    for pattern in patterns {
-        check_pattern(pattern, OPTION_PATTERN_BYTES_MAX)?;
-    }
-    Ok(Action::Server(ServerRequest::ConfigGet(patterns)))
 }

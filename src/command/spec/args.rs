@@ -18,8 +18,9 @@ use crate::engine::model::walk::Cursor;
 use crate::error::{Error, Shown};
 use crate::ids::{Db, Token};
 use crate::limits::{
-    COUNT_MAX, DELAY_MS_MAX, GROUP_RATE_SPAN_MS_MAX, META_PAIRS_MAX, NAME_BYTES_MAX,
-    PATTERN_BYTES_MAX, PRIORITY_MAX, RATE_MAX, SCHEDULE_INSTANT_MS_MAX, SCHEDULE_NAME_BYTES_MAX,
+    CONFIG_PATTERNS_MAX, COUNT_MAX, DELAY_MS_MAX, GROUP_RATE_SPAN_MS_MAX, META_PAIRS_MAX,
+    NAME_BYTES_MAX, OPTION_PATTERN_BYTES_MAX, PATTERN_BYTES_MAX, PRIORITY_MAX, RATE_MAX,
+    SCHEDULE_INSTANT_MS_MAX, SCHEDULE_NAME_BYTES_MAX,
 };
 use crate::time::Written;
 
@@ -108,11 +109,7 @@ impl<'a> Args<'a> {
     /// The remaining queues, except for the last `keep` words.
     pub fn queues_but(&mut self, keep: usize) -> Result<&'a [&'a [u8]], Error> {
         let queues = self.words_but(keep);
-        if queues.is_empty() {
-            return Err(arity_error(self.spec));
-        }
-        queues.iter().try_for_each(|name| check_name("queue", name))?;
-        Ok(queues)
+        self.names(queues, "queue", NAME_BYTES_MAX)
     }
 
     pub fn counted_queues(&mut self) -> Result<&'a [&'a [u8]], Error> {
@@ -129,8 +126,7 @@ impl<'a> Args<'a> {
         let count = self.count("numids")?;
         let keep = self.keeping("numids", count)?;
         let ids = self.words_but(keep);
-        ids.iter().try_for_each(|id| check_name("id", id))?;
-        Ok(ids)
+        self.names(ids, "id", NAME_BYTES_MAX)
     }
 
     /// How many words follow the next `count`.
@@ -166,11 +162,7 @@ impl<'a> Args<'a> {
     /// All words left as ids, at least one.
     pub fn ids(&mut self) -> Result<&'a [&'a [u8]], Error> {
         let ids = self.rest();
-        if ids.is_empty() {
-            return Err(arity_error(self.spec));
-        }
-        ids.iter().try_for_each(|id| check_name("id", id))?;
-        Ok(ids)
+        self.names(ids, "id", NAME_BYTES_MAX)
     }
 
     pub fn schedule(&mut self) -> Result<&'a [u8], Error> {
@@ -182,11 +174,34 @@ impl<'a> Args<'a> {
     /// All words left as names of schedules, at least one.
     pub fn schedules(&mut self) -> Result<&'a [&'a [u8]], Error> {
         let names = self.rest();
+        self.names(names, "name", SCHEDULE_NAME_BYTES_MAX)
+    }
+
+    /// At least one, each of 1 to `most` bytes.
+    fn names<'n>(
+        &self,
+        names: &'n [&'n [u8]],
+        what: &str,
+        most: usize,
+    ) -> Result<&'n [&'n [u8]], Error> {
         if names.is_empty() {
             return Err(arity_error(self.spec));
         }
-        names.iter().try_for_each(|name| check_bytes("name", name, SCHEDULE_NAME_BYTES_MAX))?;
+        names.iter().try_for_each(|name| check_bytes(what, name, most))?;
         Ok(names)
+    }
+
+    /// All words left as patterns of the names of options.
+    pub fn option_patterns(&mut self) -> Result<&'a [&'a [u8]], Error> {
+        let patterns = self.rest();
+        let count = patterns.len();
+        if count > CONFIG_PATTERNS_MAX {
+            return Err(Error::text(format!(
+                "ERR {count} patterns; at most {CONFIG_PATTERNS_MAX} are allowed"
+            )));
+        }
+        patterns.iter().try_for_each(|one| check_pattern(one, OPTION_PATTERN_BYTES_MAX))?;
+        Ok(patterns)
     }
 
     /// How many pairs, and then as many names and values by turns.
