@@ -10,7 +10,7 @@ pub enum Protocol {
     /// The initial protocol of a connection.
     #[default]
     Resp2,
-    /// After `HELLO 3`: nulls, maps, sets, doubles, booleans, verbatim strings and pushes have types
+    /// After `HELLO 3`: nulls, maps, sets, doubles, verbatim strings and pushes have types
     /// of their own.
     Resp3,
 }
@@ -93,18 +93,13 @@ impl<'a> Encoder<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A number as a bulk string of its decimal digits, as in lists of field and value.
-    pub fn bulk_integer(&mut self, value: i64) {
-        self.bulk(Decimal::new(value).digits());
-    }
-
     /// An integer that may be too large for one: then the largest.
     #[inline]
     pub fn unsigned(&mut self, value: u64) {
         self.integer(i64::try_from(value).unwrap_or(i64::MAX));
     }
 
-    /// As [`bulk_integer`](Self::bulk_integer), for ids and tokens that use all 64 bits.
+    /// A number as a bulk string of its decimal digits: ids and tokens use all 64 bits.
     pub fn bulk_unsigned(&mut self, value: u64) {
         self.bulk(Decimal::magnitude(value).digits());
     }
@@ -166,14 +161,6 @@ impl<'a> Encoder<'a> {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => self.line(b',', &text),
-        }
-    }
-
-    /// A truth value; in RESP2 the integer 1 or 0.
-    pub fn boolean(&mut self, value: bool) {
-        match self.protocol {
-            Protocol::Resp2 => self.integer(i64::from(value)),
-            Protocol::Resp3 => self.line(b'#', if value { "t" } else { "f" }),
         }
     }
 

@@ -127,7 +127,7 @@ fn line(read: u64, total: u64, took: Duration) -> String {
 }
 
 #[cfg(test)]
-mod progress_tests {
+mod tests {
     use super::*;
 
     #[test]
@@ -144,11 +144,6 @@ mod progress_tests {
         }
         assert!(line(0, 0, Duration::ZERO).starts_with(&bar(30)));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn numbers_are_short() {

@@ -5,7 +5,7 @@ use crate::command::family::help::help;
 use crate::command::family::produce::QUEUE;
 use crate::command::family::server::{ADMIN, CONTAINER, SERVER};
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Fixed, Latency, ServerRequest};
+use crate::command::spec::action::{Action, Fixed, ServerRequest};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, ArgumentKind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, KeyPositions, row};
@@ -63,9 +63,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .reply("Map (in RESP2 a flat array) from names to maps: `calls`, and `histogram_usec`, a map from us \
                     to the number of calls that took at most that long.")
             .example(&[("LATENCY HISTOGRAM nothing", "(empty array)")])
-            .parse(|args| {
-                Ok(Action::Server(ServerRequest::Latency(Latency::Histogram(args.rest()))))
-            }),
+            .parse(|args| Ok(Action::Server(ServerRequest::Latency(args.rest())))),
             answered(
                 "latency|history",
                 "Shows no samples: there is no latency monitor",

@@ -258,7 +258,8 @@ pub enum ServerRequest<'a> {
     SlowlogGet(usize),
     SlowlogLen,
     SlowlogReset,
-    Latency(Latency<'a>),
+    /// LATENCY HISTOGRAM of these commands; all that ran if none is named.
+    Latency(&'a [&'a [u8]]),
     MemoryStats,
     /// A constant answer.
     Fixed(Fixed),
@@ -376,13 +377,6 @@ pub enum Failover<'a> {
         /// For how long commands that change are kept back at most.
         timeout_ms: u64,
     },
-}
-
-/// LATENCY's commands; they change nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Latency<'a> {
-    /// HISTOGRAM of these commands; all that ran if none is named.
-    Histogram(&'a [&'a [u8]]),
 }
 
 /// A reply that is always the same.

@@ -60,19 +60,13 @@ impl ArgumentKind {
     pub fn word(self) -> &'static str {
         match self {
             ArgumentKind::Key => "key",
-            ArgumentKind::Id | ArgumentKind::Bytes | ArgumentKind::Token => "string",
-            ArgumentKind::Duration
-            | ArgumentKind::Rate
-            | ArgumentKind::When
-            | ArgumentKind::Backoff
-            | ArgumentKind::Side => "string",
-            ArgumentKind::Instant | ArgumentKind::Cron | ArgumentKind::Zone => "string",
             ArgumentKind::Integer => "integer",
             ArgumentKind::Timeout => "double",
             ArgumentKind::Pattern => "pattern",
             ArgumentKind::Word => "pure-token",
             ArgumentKind::OneOf => "oneof",
             ArgumentKind::Block => "block",
+            _ => "string",
         }
     }
 }

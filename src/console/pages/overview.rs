@@ -81,7 +81,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
         (parts::part("trouble", table::card(frame, &found, is_unknown)))
         @if let Some(error) = refused { p class="refused" role="alert" { (error) } }
         @else if ready.is_empty() {
-            (parts::empty("There is no queue yet. Adding the first job creates one.", &queues::teaching(frame, b"emails")))
+            (queues::empty(frame))
         }
         @else {
             (parts::part("coming", coming(frame, params, &delayed, &replies[5..])))

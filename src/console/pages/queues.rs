@@ -267,7 +267,7 @@ pub fn side_choice() -> Markup {
     parts::select("Side", "side", &sides)
 }
 
-fn empty(frame: &PageFrame) -> Markup {
+pub fn empty(frame: &PageFrame) -> Markup {
     parts::empty(
         "There is no queue yet. Adding the first job creates one.",
         &teaching(frame, b"emails"),

@@ -1,18 +1,11 @@
 //! LATENCY's, SLOWLOG's and MEMORY STATS's data about the server.
 
-use crate::command::spec::action::Latency;
 use crate::ids::ClientId;
 use crate::observe::commands::up_to_us;
 use crate::server::core::Core;
 
-pub fn write(core: &mut Core, client: ClientId, what: Latency<'_>) {
-    match what {
-        Latency::Histogram(names) => write_histograms(core, client, names),
-    }
-}
-
 /// The durations of these commands, or of all that ran; a container selects its subcommands.
-fn write_histograms(core: &mut Core, client: ClientId, names: &[&[u8]]) {
+pub fn write_histograms(core: &mut Core, client: ClientId, names: &[&[u8]]) {
     let named = |name: &str| {
         let container = name.split('|').next().unwrap_or_default();
         let is = |asked: &&[u8]| {

@@ -443,7 +443,7 @@ impl World for ClientWorld<'_> {
                 core.watch.slow_log.clear();
                 core.outputs.encoder(client).ok();
             }
-            ServerRequest::Latency(what) => latency::write(core, client, what),
+            ServerRequest::Latency(names) => latency::write_histograms(core, client, names),
             ServerRequest::MemoryStats => latency::write_memory_stats(core, client),
             ServerRequest::RandomQueue(db) => {
                 let request = Request::RandomQueue { db, draw: core.process.random() };
