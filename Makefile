@@ -159,8 +159,8 @@ compose-check: deps
 	docker-compose --file deploy/cluster.yml config --quiet
 
 bench: ## the benchmarks of delayd alone
-	cargo bench --locked --bench wheel --bench calendar --bench framer --bench engine --bench lateness --bench throughput \
-		--bench schedules --bench durability
+	cargo bench --locked --bench wheel --bench calendar --bench framer --bench engine --bench schedules \
+		--bench durability
 
 versus: ## compare delayd with Redis and beanstalkd, half an hour; writes docs/benchmarks.md
 	@redis-tests/install --servers
