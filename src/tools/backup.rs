@@ -5,7 +5,7 @@ use super::check::say;
 use super::client::Client;
 use super::place::is_of_journal;
 use super::reply::Reply;
-use super::{Exit, contents_text};
+use super::{Exit, contents_text, failed};
 use crate::journal::base;
 use crate::journal::base::counted::BaseCounts;
 use crate::journal::offline::dump::written;
@@ -59,8 +59,7 @@ pub fn run(asked: &BackupArgs) -> Exit {
         Err(NoBackup::Damaged(error)) => (format!("{error}; nothing of it is kept"), Exit::Damaged),
         Err(NoBackup::Refused(text)) => (text, Exit::Unreadable),
     };
-    eprintln!("delayd: backup: {text}");
-    exit
+    failed(format_args!("backup: {text}"), exit)
 }
 
 fn take(asked: &BackupArgs) -> Result<(), NoBackup> {

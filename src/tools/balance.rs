@@ -6,7 +6,7 @@ mod plan;
 
 use super::access::{Access, ServerAddress};
 use super::check::say;
-use super::{Exit, confirmed};
+use super::{Exit, confirmed, failed};
 use crate::cluster::members::names::{Address, Listed, Name};
 use operator::{LedPartition, Operator};
 use plan::{Move, Placement};
@@ -119,13 +119,7 @@ fn count(text: &str) -> Result<usize, String> {
 
 /// Runs it.
 pub fn run(asked: &Balance) -> Exit {
-    match balance(asked) {
-        Ok(exit) => exit,
-        Err(text) => {
-            eprintln!("delayd: cluster: {text}");
-            Exit::Unreadable
-        }
-    }
+    balance(asked).unwrap_or_else(|text| failed(format_args!("cluster: {text}"), Exit::Unreadable))
 }
 
 fn balance(asked: &Balance) -> Result<Exit, String> {

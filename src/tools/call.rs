@@ -1,9 +1,9 @@
 //! `delayd call`: sends commands to a running server and prints the replies.
 
-use super::Exit;
 use super::access::{Access, ServerAddress};
 use super::client::Client;
 use super::reply::{Reply, plain_lines};
+use super::{Exit, failed};
 use crate::cluster::members::names::Address;
 use crate::config::options::{Name, spec};
 use crate::resp::{Arg, FrameLimits, Framed, Framer};
@@ -87,16 +87,10 @@ pub fn read(args: &[String]) -> Result<Option<Call>, String> {
 /// Runs it.
 pub fn run(asked: &Call) -> Exit {
     if asked.words.is_empty() && io::stdin().is_terminal() {
-        eprintln!("delayd: call: expected a command, such as PING; see delayd call --help");
-        return Exit::Usage;
+        let text = "call: expected a command, such as PING; see delayd call --help";
+        return failed(text, Exit::Usage);
     }
-    match talk(asked) {
-        Ok(exit) => exit,
-        Err(text) => {
-            eprintln!("delayd: call: {text}");
-            Exit::Unreadable
-        }
-    }
+    talk(asked).unwrap_or_else(|text| failed(format_args!("call: {text}"), Exit::Unreadable))
 }
 
 fn talk(asked: &Call) -> Result<Exit, String> {

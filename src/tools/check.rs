@@ -1,7 +1,7 @@
 //! `delayd check`
 
 use super::args::{Check, JournalChange};
-use super::{Exit, clock, contents_text, place, repair};
+use super::{Exit, clock, contents_text, failed, place, repair};
 use crate::config::folders;
 use crate::ids::Index;
 use crate::journal::offline::check::{FileReport, LogReport, Report, Use, Verdict, check};
@@ -24,10 +24,7 @@ pub fn run(asked: &Check) -> Exit {
     match folders::count_in(&asked.dir) {
         Ok(Some(count)) if asked.change.is_none() => run_all(asked, count),
         Ok(_) => run_one(asked, &asked.dir),
-        Err(error) => {
-            eprintln!("delayd: {error}");
-            Exit::Unreadable
-        }
+        Err(error) => failed(error, Exit::Unreadable),
     }
 }
 
@@ -74,10 +71,7 @@ fn run_one(asked: &Check, dir: &Path) -> Exit {
             exit(report.verdict, user.is_some())
         }
     });
-    exit.unwrap_or_else(|error| {
-        eprintln!("delayd: {error}");
-        Exit::Unreadable
-    })
+    exit.unwrap_or_else(|error| failed(error, Exit::Unreadable))
 }
 
 fn is_filled(dir: &Path) -> bool {

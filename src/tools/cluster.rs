@@ -2,7 +2,7 @@
 
 use super::args::Cluster;
 use super::check::{examine, exit, say, text};
-use super::{Exit, confirmed, place};
+use super::{Exit, confirmed, failed, place};
 use crate::cluster::members::Members;
 use crate::cluster::members::claims::{ClusterId, NodeId};
 use crate::cluster::members::directory::{Directory, Node, PARTITIONS};
@@ -18,10 +18,7 @@ use std::sync::Arc;
 /// Checks the journal, and makes it a new cluster's.
 pub fn run(asked: &Cluster) -> Exit {
     let exit = place::find(&asked.dir).and_then(|folder| change(asked, &folder));
-    exit.unwrap_or_else(|error| {
-        eprintln!("delayd: {error}");
-        Exit::Unreadable
-    })
+    exit.unwrap_or_else(|error| failed(error, Exit::Unreadable))
 }
 
 fn change(asked: &Cluster, folder: &Path) -> Result<Exit, JournalError> {

@@ -1,8 +1,8 @@
 //! `delayd console`: prints the link into a running server's console, and opens it.
 
-use super::Exit;
 use super::args::Console;
 use super::check::say;
+use super::{Exit, failed};
 use crate::config::args::{Invocation, read_here};
 use crate::config::options::Name;
 use rustix::fs::{Mode, OFlags};
@@ -24,16 +24,13 @@ pub fn run(asked: &Console) -> Exit {
     let dir = match dir(&asked.options) {
         Ok(dir) => dir,
         Err(text) => {
-            eprintln!("delayd: console: {text}; see delayd console --help");
-            return Exit::Usage;
+            let text = format!("console: {text}; see delayd console --help");
+            return failed(text, Exit::Usage);
         }
     };
     let link = match link(&dir.join(FILE)) {
         Ok(link) => link,
-        Err(text) => {
-            eprintln!("delayd: console: {text}");
-            return Exit::Unreadable;
-        }
+        Err(text) => return failed(format_args!("console: {text}"), Exit::Unreadable),
     };
     let token = link.split_once("token=").map_or("", |(_, token)| token);
     say(&format!("{}\n", if asked.token { token } else { &link }));

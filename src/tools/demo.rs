@@ -1,10 +1,10 @@
 //! `delayd demo`: shows a job arriving, on a server in this process that leaves no data.
 
-use super::Exit;
 use super::access::{Access, ServerAddress};
 use super::check::say;
 use super::client::{ANSWERS_WITHIN, Client};
 use super::reply::Reply;
+use super::{Exit, failed};
 use crate::cluster::members::names::Address;
 use crate::config::Config;
 use crate::config::value::{OptionKind, OptionValue};
@@ -73,10 +73,7 @@ pub fn read(args: &[String]) -> Result<u64, String> {
 pub fn run(delay_ms: u64, start: Start) -> Exit {
     match show(delay_ms, start) {
         Ok(()) => Exit::Good,
-        Err(text) => {
-            eprintln!("delayd: demo: {text}");
-            Exit::Failed
-        }
+        Err(text) => failed(format_args!("demo: {text}"), Exit::Failed),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `delayd health`: whether a server on this machine accepts requests, for health checks without a shell.
 
-use super::Exit;
 use super::check::say;
+use super::{Exit, failed};
 use crate::config::Config;
 use crate::config::args::{Invocation, read_here};
 use crate::config::options::Name;
@@ -38,8 +38,8 @@ pub fn run(options: &[String]) -> Exit {
     let config = match config(options) {
         Ok(config) => config,
         Err(text) => {
-            eprintln!("delayd: health: {text}; see delayd health --help");
-            return Exit::Usage;
+            let text = format!("health: {text}; see delayd health --help");
+            return failed(text, Exit::Usage);
         }
     };
     match ask(&config) {
@@ -47,10 +47,7 @@ pub fn run(options: &[String]) -> Exit {
             say(&text);
             if is_ready { Exit::Good } else { Exit::Failed }
         }
-        Err(text) => {
-            eprintln!("delayd: health: {text}");
-            Exit::Unreadable
-        }
+        Err(text) => failed(format_args!("health: {text}"), Exit::Unreadable),
     }
 }
 

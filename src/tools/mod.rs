@@ -27,6 +27,7 @@ pub use demo::{Serving, Start};
 
 use crate::engine::model::request::JobState;
 use crate::journal::JournalError;
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -49,6 +50,12 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
     }
+}
+
+/// Says why a tool ends, and returns how.
+fn failed(why: impl Display, exit: Exit) -> Exit {
+    eprintln!("delayd: {why}");
+    exit
 }
 
 /// Asks on a terminal; without one the answer is no.
@@ -107,10 +114,7 @@ pub fn run(args: &[String], start: Start) -> Option<ExitCode> {
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
             Exit::Good
         }
-        Err(text) => {
-            eprintln!("delayd: {text}");
-            Exit::Usage
-        }
+        Err(text) => failed(text, Exit::Usage),
     };
     Some(exit.into())
 }
