@@ -9,46 +9,62 @@ use std::fmt::{self, Display, Formatter};
 #[error("{0}")]
 pub struct PatternError(Fault);
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Fault {
-    /// More than [`CRON_BYTES_MAX`] bytes.
+    #[error("it has {0} bytes; at most {most} are allowed", most = CRON_BYTES_MAX)]
     TooLong(usize),
-    /// A line break, or another control character.
+    #[error("it contains a line break or control character")]
     Control,
-    /// Neither five fields nor six.
+    #[error("5 fields expected, or 6 with seconds first; it has {0}")]
     Fields(usize),
-    /// A value that is out of the field's range.
+    #[error("{} {value} is not within {} to {}", .field.name(), .field.bounds().0, .field.bounds().1)]
     Range { field: Field, value: String },
-    /// A range whose end comes before its beginning; `instead` is the range that was meant.
+    /// `instead` is the range that was meant.
+    #[error("{} {item} runs backwards; write {instead}", .field.name())]
     Backwards { field: Field, item: String, instead: String },
     /// Two commas, or one at an end.
+    #[error("{} '{list}' has an empty item", .field.name())]
     EmptyItem { field: Field, list: String },
-    /// A step that is out of range.
+    #[error("{} step {step} is not within 1 to {}; for once {}", .field.name(), .field.bounds().1, once(*.field))]
     Step { field: Field, step: String },
     /// Nothing that the field takes.
+    #[error("{} '{item}' is not one of {}", .field.name(), Takes(*.field))]
     Item { field: Field, item: String },
-    /// A word with more than three letters.
+    #[error("{} '{item}': names have three letters: {word}", .field.name())]
     LongName { field: Field, item: String, word: &'static str },
-    /// A question mark where no days are named.
+    #[error("{} '{item}': a question mark is allowed in a day field only", .field.name())]
     Question { field: Field, item: String },
     /// `W` and `L` in a way that names no day.
+    #[error("day-of-month '{item}': {text}")]
     Day { item: String, text: &'static str },
-    /// `L` for a day of the week without the day.
+    #[error("day-of-week 'L': name the day, 5L is the last Friday of the month")]
     LastWithoutDay,
-    /// `#` without 1 to 5 or L after it.
+    #[error("day-of-week '{item}': after # write 1 to 5, or L for the last")]
     Nth { item: String },
-    /// `+` elsewhere than in front of the days of the week.
+    #[error("{} '{item}': a plus is allowed only in front of the whole day-of-week field", .field.name())]
     Plus { field: Field, item: String },
     /// Jenkins' sign for a value of one's own.
+    #[error("{} 'H' is not supported: to spread schedules use SPREAD", .field.name())]
     Hash { field: Field },
-    /// A zone within the pattern.
+    #[error("give the zone with TZ, after the pattern")]
     Zone,
     /// `@every`.
+    #[error("write EVERY 5m")]
     Every,
     /// `@reboot`.
+    #[error("use DELAY.SCHEDULE RUN when your program starts")]
     Reboot,
     /// Another word after `@`.
+    #[error(
+        "'{0}' is not one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly"
+    )]
     Nickname(String),
+}
+
+/// `an hour write 0`.
+fn once(field: Field) -> String {
+    let (span, value) = field.once();
+    format!("a{} {span} write {value}", if span == "hour" { "n" } else { "" })
 }
 
 struct Takes(Field);
@@ -73,71 +89,5 @@ impl Display for Takes {
 impl From<Fault> for PatternError {
     fn from(fault: Fault) -> PatternError {
         PatternError(fault)
-    }
-}
-
-impl Display for Fault {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        use Fault as E;
-        match self {
-            E::TooLong(bytes) => {
-                write!(f, "it has {bytes} bytes; at most {CRON_BYTES_MAX} are allowed")
-            }
-            E::Control => f.write_str("it contains a line break or control character"),
-            E::Fields(count) => {
-                write!(f, "5 fields expected, or 6 with seconds first; it has {count}")
-            }
-            E::Range { field, value } => {
-                let (least, most) = field.bounds();
-                write!(f, "{} {value} is not within {least} to {most}", field.name())
-            }
-            E::Backwards { field, item, instead } => {
-                write!(f, "{} {item} runs backwards; write {instead}", field.name())
-            }
-            E::EmptyItem { field, list } => {
-                write!(f, "{} '{list}' has an empty item", field.name())
-            }
-            E::Step { field, step } => {
-                let (span, value) = field.once();
-                let (name, most) = (field.name(), field.bounds().1);
-                write!(f, "{name} step {step} is not within 1 to {most}; ")?;
-                write!(
-                    f,
-                    "for once a{} {span} write {value}",
-                    if span == "hour" { "n" } else { "" }
-                )
-            }
-            E::Item { field, item } => {
-                write!(f, "{} '{item}' is not one of {}", field.name(), Takes(*field))
-            }
-            E::LongName { field, item, word } => {
-                write!(f, "{} '{item}': names have three letters: {word}", field.name())
-            }
-            E::Question { field, item } => {
-                let name = field.name();
-                write!(f, "{name} '{item}': a question mark is allowed in a day field only")
-            }
-            E::Day { item, text } => write!(f, "day-of-month '{item}': {text}"),
-            E::LastWithoutDay => {
-                f.write_str("day-of-week 'L': name the day, 5L is the last Friday of the month")
-            }
-            E::Nth { item } => {
-                write!(f, "day-of-week '{item}': after # write 1 to 5, or L for the last")
-            }
-            E::Plus { field, item } => {
-                let text = "a plus is allowed only in front of the whole day-of-week field";
-                write!(f, "{} '{item}': {text}", field.name())
-            }
-            E::Hash { field } => {
-                write!(f, "{} 'H' is not supported: to spread schedules use SPREAD", field.name())
-            }
-            E::Zone => f.write_str("give the zone with TZ, after the pattern"),
-            E::Every => f.write_str("write EVERY 5m"),
-            E::Reboot => f.write_str("use DELAY.SCHEDULE RUN when your program starts"),
-            E::Nickname(word) => {
-                let known = "@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
-                write!(f, "'{word}' is not one of {known}")
-            }
-        }
     }
 }
