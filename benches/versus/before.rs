@@ -48,6 +48,7 @@ pub fn before(report: &mut Report) {
             rate: 10_000,
             seconds: 4,
             poll_ms: 0,
+            batch: 100,
             is_busy: false,
             crowd: 0,
         };

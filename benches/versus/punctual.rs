@@ -8,7 +8,7 @@ use crate::flood::Flood;
 use crate::many;
 use crate::support::{Server, now_us};
 use crate::system::System;
-use crate::wire::{Value, Wire, bulks, number, values};
+use crate::wire::{Value, Wire, Word, bulks, number, request, values};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ pub struct Punctual {
     pub seconds: u64,
     /// How often a consumer asks that has to; ms.
     pub poll_ms: u64,
+    /// Jobs that a consumer of delayd takes at once.
+    pub batch: u64,
     /// Whether somebody else adds far-off jobs at full speed all the while.
     pub is_busy: bool,
     /// Jobs that are due after the run, but within the 65.5 s of which the second half of it is a part:
@@ -162,8 +164,9 @@ impl Punctual {
     fn ask(self, out: &mut Vec<u8>) {
         match self.system {
             System::Delayd => {
-                let words = ["DELAY.RESERVE", "20", "1", "q", "COUNT", "100", "NOACK"];
-                crate::wire::request(out, &words.map(crate::wire::Word::from));
+                let [command, wait, queues, queue, count, noack] =
+                    ["DELAY.RESERVE", "20", "1", "q", "COUNT", "NOACK"].map(Word::from);
+                request(out, &[command, wait, queues, queue, count, self.batch.into(), noack]);
             }
             _ => self.system.take(out, 100, now_us() / 1_000),
         }
