@@ -46,10 +46,8 @@ pub struct Config {
 /// Why options were refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RefusedOptions {
-    /// There is no such option.
     #[error("unknown option '{word}'{hint}", word = .0, hint = meant(.0))]
     Unknown(String),
-    /// The value does not fit.
     #[error("{option} {given}: {reason}")]
     Value {
         option: String,

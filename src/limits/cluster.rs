@@ -91,7 +91,6 @@ pub const LEVEL_HISTORY: u32 = 9;
 pub const LEVEL_LAST_ERRORS: u32 = 10;
 /// `replica-priority` of nodes that say nothing, and the most it can be, as with Redis's default and a bound of ours.
 pub const REPLICA_PRIORITY_DEFAULT: u64 = 100;
-/// See [`REPLICA_PRIORITY_DEFAULT`].
 pub const REPLICA_PRIORITY_MAX: u64 = 1_000;
 /// A node that lacks more entries than this is asked to lead only if no other lacks fewer: it first receives them, and
 /// until then no node decides.
@@ -136,7 +135,6 @@ pub const SLOW_US_MIN: u64 = 10_000;
 pub const SLOW_HELD_US: u64 = 1_500_000;
 /// A process that stalled for this many µs of the last [`STOOD_STILL_WINDOW_US`] should not lead.
 pub const STOOD_STILL_US_MAX: u64 = 2_000_000;
-/// See [`STOOD_STILL_US_MAX`].
 pub const STOOD_STILL_WINDOW_US: u64 = 10_000_000;
 /// A node that was sick is healthy when nothing has been wrong for this long, µs.
 pub const WELL_AGAIN_US: u64 = 10_000_000;

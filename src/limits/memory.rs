@@ -45,9 +45,7 @@ pub const TOTALS_SHARE: u64 = 8;
 /// The slow log takes at most this part of `maxmemory`, and so does ACL LOG, within these bounds; the oldest entries
 /// leave. A thousand entries have 0.3 MB, or 4 where their commands are long.
 pub const LOG_SHARE: u64 = 64;
-/// See [`LOG_SHARE`].
 pub const LOG_BYTES_MIN: usize = 256 << 10;
-/// See [`LOG_SHARE`].
 pub const LOG_BYTES_MAX: usize = 16 << 20;
 /// The part of `maxmemory` for the log that a node of a cluster keeps in memory for followers that are slightly behind,
 /// up to [`super::LOG_CACHE_BYTES`].

@@ -40,9 +40,7 @@ pub const EARLIER_ERROR_BYTES_MAX: usize = 128;
 /// Kinds of errors that are counted for a queue, the longest text of one, and the longest id that is shown as its sample,
 /// bytes. All of a queue together stay below 16 KiB.
 pub const ERROR_KINDS_MAX: usize = 64;
-/// See [`ERROR_KINDS_MAX`].
 pub const ERROR_KIND_BYTES_MAX: usize = 128;
-/// See [`ERROR_KINDS_MAX`].
 pub const ERROR_SAMPLE_BYTES_MAX: usize = 48;
 
 /// How far back DELAY.HISTORY reaches, minutes.
@@ -54,14 +52,11 @@ pub const HISTORY_QUEUES_MAX: u32 = 200;
 /// Most pairs of META, the longest name of one, and the most bytes of all names and values: what HTTP servers take of
 /// headers. A job's META is copied with its body, and never looked into.
 pub const META_PAIRS_MAX: usize = 64;
-/// See [`META_PAIRS_MAX`].
 pub const META_NAME_BYTES_MAX: usize = 128;
-/// See [`META_PAIRS_MAX`].
 pub const META_BYTES_MAX: usize = 8 << 10;
 /// The weight of a group for which, and for the queue of which, none is set, and the most it can be: with stints of more
 /// jobs nobody would notice that a queue is shared.
 pub const GROUP_WEIGHT_DEFAULT: u32 = 1;
-/// See [`GROUP_WEIGHT_DEFAULT`].
 pub const GROUP_WEIGHT_MAX: u32 = 1_000;
 /// The longest span of a group's rate, ms: more than a day is a plan, no rate.
 pub const GROUP_RATE_SPAN_MS_MAX: u64 = 86_400_000;

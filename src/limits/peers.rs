@@ -55,8 +55,6 @@ pub const PEER_PORT_OFFSET: u16 = 10_000;
 pub const ELECTION_MS_MIN: u64 = 100;
 /// ... and above a minute the cluster would be down for too long.
 pub const ELECTION_MS_MAX: u64 = 60_000;
-/// Its default, ms: the next leader is there after 0.4 s at the median.
-pub const ELECTION_MS_DEFAULT: u64 = 300;
 /// `cluster-lease-grace`: how long after an election no job's lease ends, ms. A client finds the new leader and says
 /// ACK in it.
 pub const LEASE_GRACE_MS_DEFAULT: u64 = 2_000;
@@ -65,7 +63,6 @@ pub const LEASE_GRACE_MS_MAX: u64 = super::LEASE_MS_DEFAULT;
 const _: () = assert!(LEASE_GRACE_MS_DEFAULT <= LEASE_GRACE_MS_MAX);
 /// The smallest and the largest clock error, ms: less cannot be measured over a network, and more would be obvious.
 pub const CLOCK_SKEW_MS_MIN: u64 = 1;
-/// See [`CLOCK_SKEW_MS_MIN`].
 pub const CLOCK_SKEW_MS_MAX: u64 = 60_000;
 /// The most that `max-body-size` can be in a cluster, bytes: half a second at 1 Gbit/s, during which nothing
 /// else is committed.

@@ -77,7 +77,6 @@ pub const PATTERN_STEPS_PER_TURN: u64 = 1 << 20;
 /// The cost of a body that DELAY.SCAN searches, a cache miss or two, and how many of its bytes count as one: a KiB
 /// takes a tenth of a µs.
 pub const SEARCHED_JOB_STEPS: u64 = 128;
-/// See [`SEARCHED_JOB_STEPS`].
 pub const SEARCHED_BYTES_PER_STEP: u64 = 8;
 /// Queues that KEYS looks at in a turn, 0.3 µs each.
 pub const KEYS_PER_TURN: usize = 8192;

@@ -33,19 +33,15 @@ pub struct Members {
 /// Why there is no such change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WrongMembers {
-    /// No node could decide anything any more.
     #[error("a cluster needs a voter")]
     NoVoter,
-    /// More than [`NODES_MAX`] of a kind.
     #[error("more than {NODES_MAX} nodes of a kind")]
     TooMany,
-    /// More than [`NODES_BYTES_MAX`].
     #[error("the names and addresses have more than {NODES_BYTES_MAX} bytes")]
     Directory,
     /// An id twice, out of order, 0, or in lists that exclude each other.
     #[error("the lists of nodes contradict each other")]
     Lists,
-    /// Bytes that are no members.
     #[error("these bytes are not a list of members")]
     Bytes,
 }

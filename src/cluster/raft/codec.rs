@@ -107,38 +107,24 @@ const NUMBER_MAX: u64 = 1 << 63;
 pub enum HeadError {
     /// Shorter or longer than it says.
     #[error("a head of {bytes} bytes for {entries} entries")]
-    Length {
-        bytes: usize,
-        /// The announced numbers.
-        entries: usize,
-    },
-    /// No kind that peers send.
+    Length { bytes: usize, entries: usize },
     #[error("unknown kind of message {0}")]
     Kind(u8),
-    /// Bits or bytes that mean nothing.
     #[error("set bits of no meaning")]
     Reserved,
     /// Without a sender, without a receiver, or sent to its sender.
     #[error("from node {from} to node {to}")]
-    Nodes {
-        /// The sender.
-        from: u64,
-        /// The receiver.
-        to: u64,
-    },
+    Nodes { from: u64, to: u64 },
     /// A number out of its range, or out of order with another.
     #[error("{0} is out of range")]
     Range(&'static str),
     /// More than [`APPEND_BYTES_MAX`] and one batch, or a batch larger than [`BATCH_BYTES_MAX`].
     #[error("{0} bytes of entries")]
     Size(usize),
-    /// Bodies that are not those of the head.
     #[error("the bodies are not those that the head announced")]
     Bodies,
-    /// Members that are none.
     #[error(transparent)]
     Members(#[from] WrongMembers),
-    /// Names and addresses that are none.
     #[error(transparent)]
     Directory(#[from] WrongDirectory),
 }

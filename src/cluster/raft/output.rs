@@ -54,19 +54,12 @@ pub struct Output {
 pub enum NotProposed {
     /// Decided in another term: it is void.
     #[error("decided in term {decided} and it is {now}")]
-    Stale {
-        /// The term in which it was decided.
-        decided: u64,
-        /// The term there is.
-        now: u64,
-    },
-    /// This node does not lead.
+    Stale { decided: u64, now: u64 },
     #[error("this node does not lead")]
     NotLeader,
     /// As much as may be is in flight: it goes with the next one.
     #[error("the window is full")]
     Full,
-    /// Leadership is being handed over.
     #[error("leadership is being handed over")]
     Transferring,
     /// Empty or larger than [`crate::limits::BATCH_BYTES_MAX`].
@@ -76,7 +69,6 @@ pub enum NotProposed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotChanged {
-    /// This node does not lead.
     #[error("this node does not lead")]
     NotLeader,
     /// Another change, a hand-over, or the beginning of the term is on its way.
@@ -93,40 +85,20 @@ pub enum NotChanged {
 /// A message that is not from a member of this cluster that works: its connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RefusedMessage {
-    /// The bytes are no message.
     #[error(transparent)]
     Head(#[from] HeadError),
     /// In another's name, or for another.
     #[error("node {peer} sent a message from {from} to {to}")]
-    Nodes {
-        /// The node at the other end of the connection.
-        peer: u64,
-        /// The claimed sender.
-        from: u64,
-        /// The claimed receiver.
-        to: u64,
-    },
+    Nodes { peer: u64, from: u64, to: u64 },
     /// From another cluster, or from none: this node is in the lists of two clusters.
     #[error("node {peer} sent a message of another cluster")]
-    OtherCluster {
-        /// The sender.
-        peer: u64,
-    },
+    OtherCluster { peer: u64 },
     /// A message with which a base ends, where none was sent.
     #[error("node {peer} sent the end of a base on a connection of another kind")]
-    Base {
-        /// The sender.
-        peer: u64,
-    },
+    Base { peer: u64 },
     /// It rests on entries that this node does not have, and should: one of the two has forgotten something.
     #[error("node {peer} counts on entry {index}, and the last one here is {last}")]
-    Ahead {
-        /// The sender.
-        peer: u64,
-        /// The entry.
-        index: u64,
-        last: u64,
-    },
+    Ahead { peer: u64, index: u64, last: u64 },
 }
 
 /// How far another node is, as its leader knows it.

@@ -57,7 +57,6 @@ impl Start {
 /// The data on the disk contradicts itself: nothing may be built on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WrongStart {
-    /// No node is called 0.
     #[error("node 0")]
     Id,
     /// An index is missing, or a term falls.
@@ -75,7 +74,6 @@ pub enum WrongStart {
     /// A base without members, or members without a source.
     #[error("the base of index {0} and its members contradict each other")]
     Members(u64),
-    /// Names and addresses that are none.
     #[error(transparent)]
     Directory(#[from] WrongDirectory),
 }

@@ -46,13 +46,7 @@ pub enum BaseEvent {
         arrived: bool,
     },
     /// One has come whole; this is its message.
-    Arrived {
-        peer: u64,
-        /// The announced numbers.
-        head: Head,
-        /// The bodies that followed.
-        bodies: Vec<Bytes>,
-    },
+    Arrived { peer: u64, head: Head, bodies: Vec<Bytes> },
 }
 
 #[derive(Debug)]

@@ -18,9 +18,7 @@ pub struct Incoming {
     pub token: u64,
     /// The peer of that connection.
     pub peer: u64,
-    /// The announced numbers.
     pub head: Head,
-    /// The bodies that followed.
     pub bodies: Vec<Bytes>,
 }
 
