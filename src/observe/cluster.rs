@@ -15,6 +15,7 @@ use crate::cluster::timing::health::Health;
 use crate::limits::{MAKES_WAY_US, REPLICA_PRIORITY_DEFAULT};
 use crate::time::Micros;
 use crate::words::words;
+use std::ops::Deref;
 
 /// See the module. Spans are as of when it was made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -103,15 +104,7 @@ pub struct Elsewhere {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeView {
     pub id: u64,
-    pub name: String,
-    /// Where clients reach it.
-    pub client: Address,
-    /// Where they do with TLS.
-    pub tls: Option<Address>,
-    /// Where other nodes do.
-    pub peer: Address,
-    /// Where it answers as a Sentinel, if it does.
-    pub sentinel: Option<Address>,
+    pub entry: Node,
     pub is_voter: bool,
     /// It has left: its name is still known.
     pub has_left: bool,
@@ -219,6 +212,14 @@ pub struct Own<'a> {
     pub now: Micros,
 }
 
+impl Deref for NodeView {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.entry
+    }
+}
+
 impl NodeView {
     fn of((id, node): (&u64, &Node), status: &Status) -> NodeView {
         let Members { voters, outgoing, .. } = &status.members;
@@ -227,11 +228,7 @@ impl NodeView {
         let is_known = is_elected || status.leader == Some(*id);
         NodeView {
             id: *id,
-            name: node.name.to_string(),
-            client: node.client.clone(),
-            tls: node.tls.clone(),
-            peer: node.peer.clone(),
-            sentinel: node.sentinel.clone(),
+            entry: node.clone(),
             is_voter: [voters, outgoing].iter().any(|list| list.contains(id)),
             has_left: !voters.is_empty() && !status.members.contains(*id)
                 || *id == status.node && status.has_left,
@@ -258,15 +255,11 @@ impl NodeView {
 }
 
 impl NodeView {
-    /// A member of a cluster that this node is not a member of, which it has met.
-    fn elsewhere((id, node): &(u64, Node)) -> NodeView {
+    /// A node that was met, with a vote, and of which nothing else is known.
+    pub fn met(id: u64, entry: Node) -> NodeView {
         NodeView {
-            id: *id,
-            name: node.name.to_string(),
-            client: node.client.clone(),
-            tls: node.tls.clone(),
-            peer: node.peer.clone(),
-            sentinel: node.sentinel.clone(),
+            id,
+            entry,
             is_voter: true,
             has_left: false,
             matched: None,
@@ -321,7 +314,10 @@ impl ClusterView {
             conflict: status.conflict.clone(),
             elsewhere: status.elsewhere.as_ref().map(|(cluster, members)| Elsewhere {
                 cluster: *cluster,
-                nodes: members.iter().map(NodeView::elsewhere).collect(),
+                nodes: members
+                    .iter()
+                    .map(|(id, entry)| NodeView::met(*id, entry.clone()))
+                    .collect(),
             }),
             epoch: status.term,
             leader: status.leader,

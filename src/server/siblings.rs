@@ -7,7 +7,7 @@
 //! Options and users have one newest version, which every change is applied to under a lock. So changes at two
 //! partitions at a time end the same everywhere, whichever comes first.
 
-use crate::cluster::members::names::{Address, Listed, Name as NodeName};
+use crate::cluster::members::names::{Address, Listed};
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::observe::cluster::ClusterView;
@@ -184,7 +184,7 @@ impl Siblings {
             nodes.extend(own.chain(elsewhere).filter_map(|node| {
                 let first = node.peer.port().checked_sub(at as u16)?;
                 let peer = Address::new(node.peer.host(), first + self.own).ok()?;
-                Some(Listed { name: NodeName::new(&node.name).ok()?, peer })
+                Some(Listed { name: node.name.clone(), peer })
             }));
         }
         nodes

@@ -86,7 +86,7 @@ fn each_client_of_a_redis_cluster_is_sent_to_a_port_of_its_own_kind() {
     assert_eq!(ports(false), [(9_248, false), (9_249, false), (9_250, false)]);
     assert_eq!(ports(true), [(9_348, true), (9_349, true), (9_350, true)]);
     let mut view = view_of("leader").unwrap();
-    view.nodes[1].tls = None;
+    view.nodes[1].entry.tls = None;
     let plain = &Shard::of(&view, true, 0, 1).nodes[1];
     assert_eq!((plain.port, plain.tls), (9_249, false));
 }
@@ -488,7 +488,7 @@ fn a_view_has_what_the_node_knows() {
     // Before it is a member it knows itself.
     let alone = Status { directory: None, peers: Vec::new(), ..status(output::Role::Leader, None) };
     let alone = view(&alone, false);
-    assert_eq!(alone.nodes.iter().map(|node| &node.name).collect::<Vec<_>>(), ["n1"]);
+    assert_eq!(alone.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["n1"]);
 }
 
 /// What follows for clients from what a node is to the engine and knows of the others: an answer to a read, one to an add.

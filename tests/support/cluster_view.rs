@@ -1,5 +1,6 @@
 //! Views of a cluster of three, n1 to n3, as its node n1 has them.
 
+use delayd::cluster::members::directory::Node;
 use delayd::cluster::members::names::{Address, Listed, Name};
 use delayd::cluster::peer::verify::{Verification, VerifyNote};
 use delayd::cluster::timing::clocks::ClockStatus;
@@ -113,22 +114,17 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
 
 fn node(id: u64, matched: Option<u64>) -> NodeView {
     let address = |port: u64| Address::new("127.0.0.1", (port + id) as u16).expect("an address");
-    NodeView {
-        has_left: false,
-        id,
-        name: format!("n{id}"),
+    let entry = Node {
+        name: Name::new(&format!("n{id}")).expect("a name"),
         client: address(9_247),
         tls: Some(address(9_347)),
         peer: address(19_247),
         sentinel: Some(address(26_378)),
-        is_voter: true,
+    };
+    NodeView {
         matched,
-        told: None,
-        needs_base: false,
-        is_heard: None,
-        is_connected: true,
         health: (id < 3).then(Health::default),
         priority: if id == 2 { 10 } else { 100 },
-        clock_ahead: None,
+        ..NodeView::met(id, entry)
     }
 }

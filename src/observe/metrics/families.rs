@@ -317,7 +317,7 @@ fn peers(
 ) {
     let Some(view) = scrape.cluster.as_deref().filter(|view| view.leads) else { return };
     for peer in view.others() {
-        value(view, peer).into_iter().for_each(|value| page.of("peer", &peer.name, value));
+        value(view, peer).into_iter().for_each(|value| page.of("peer", peer.name.as_str(), value));
     }
 }
 

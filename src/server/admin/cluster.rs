@@ -149,7 +149,7 @@ pub fn write_nodes(core: &mut Core, client: ClientId) -> Result<(), &'static str
     out.array(view.nodes.len() + view.invited.len());
     for node in &view.nodes {
         let texts = [
-            ("name", Some(node.name.clone())),
+            ("name", Some(node.name.to_string())),
             ("id", Some(format!("{:016x}", node.id))),
             ("role", Some(view.part_of(node).word().to_owned())),
             ("state", Some(view.state_of(node).word().to_owned())),
@@ -198,7 +198,7 @@ pub fn write_partitions(core: &mut Core, client: ClientId) -> Result<(), &'stati
 
 fn write_partition(out: &mut Encoder<'_>, partition: u16, count: u16, view: &ClusterView) {
     let (first, last) = slots_of(partition, count);
-    let leader = view.leader_within_reach().map(|leader| leader.name.clone());
+    let leader = view.leader_within_reach().map(|leader| leader.name.to_string());
     let members = match &view.elsewhere {
         Some(there) => &there.nodes,
         None => &view.nodes,

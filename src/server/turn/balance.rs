@@ -88,29 +88,14 @@ fn should_lead(view: &ClusterView, partition: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::members::names::Address;
-    use crate::limits::REPLICA_PRIORITY_DEFAULT;
+    use crate::cluster::members::directory::Node;
+    use crate::cluster::members::names::{Address, Name};
 
     fn node(id: u64) -> NodeView {
         let address = || Address::new("h", 1).unwrap();
-        NodeView {
-            id,
-            name: format!("n{id}"),
-            client: address(),
-            tls: None,
-            peer: address(),
-            sentinel: None,
-            is_voter: true,
-            has_left: false,
-            matched: Some(10),
-            told: None,
-            needs_base: false,
-            is_heard: Some(true),
-            is_connected: true,
-            health: None,
-            priority: REPLICA_PRIORITY_DEFAULT,
-            clock_ahead: None,
-        }
+        let name = Name::new(&format!("n{id}")).unwrap();
+        let entry = Node { name, client: address(), tls: None, peer: address(), sentinel: None };
+        NodeView { matched: Some(10), is_heard: Some(true), ..NodeView::met(id, entry) }
     }
 
     fn view() -> ClusterView {

@@ -235,7 +235,7 @@ fn leaderless(view: &ClusterView, since: &str, for_us: u64, dir: &str) -> String
     };
     let count = here.len() + away.len();
     if 2 * here.len() > count {
-        let here = list(&here, |node| node.name.clone());
+        let here = list(&here, |node| node.name.to_string());
         return format!(
             "{begins} {here} are connected, a majority of the {count} voters, but none of them was elected: see \
              their logs and DELAY.CLUSTER"
@@ -283,7 +283,7 @@ fn stuck(view: &ClusterView, since: &str, for_us: u64) -> String {
 mod tests {
     use super::*;
     use crate::cluster::members::directory::Node;
-    use crate::cluster::members::names::{self, Address};
+    use crate::cluster::members::names::{Address, Name};
     use crate::cluster::timing::health::{Health, Sick};
 
     const S: u64 = 1_000_000;
@@ -291,29 +291,19 @@ mod tests {
     /// For n1 of three nodes, with these connected.
     fn view(connected: [bool; 3]) -> ClusterView {
         let address = |port| Address::new("10.0.0.1", port).expect("an address");
-        let name = names::Name::new("n1").expect("a name");
-        let (peer, client) = (address(19_248), address(9_248));
-        let own = Node { name, peer, client, tls: None, sentinel: None };
-        let node = |id: u64| NodeView {
-            id,
-            name: format!("n{id}"),
-            client: address(9_247 + id as u16),
+        let entry = |id: u16| Node {
+            name: Name::new(&format!("n{id}")).expect("a name"),
+            peer: address(19_247 + id),
+            client: address(9_247 + id),
             tls: None,
-            peer: address(19_247 + id as u16),
             sentinel: None,
-            is_voter: true,
-            has_left: false,
-            matched: None,
-            told: None,
-            needs_base: false,
-            is_heard: None,
-            is_connected: connected[id as usize - 1],
-            health: None,
-            priority: 100,
-            clock_ahead: None,
+        };
+        let node = |id: u16| {
+            let is_connected = connected[usize::from(id) - 1];
+            NodeView { is_connected, ..NodeView::met(id.into(), entry(id)) }
         };
         let nodes = vec![node(1), node(2), node(3)];
-        ClusterView { node: 1, nodes, ..ClusterView::begun(&own, 300_000) }
+        ClusterView { node: 1, nodes, ..ClusterView::begun(&entry(1), 300_000) }
     }
 
     #[test]
