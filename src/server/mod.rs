@@ -91,13 +91,18 @@ pub struct Server {
     console_link: Option<ConsoleLink>,
     /// The configuration of this node, and the listener for its peers.
     clustered: Option<Clustered>,
+    /// Reports its state to the service manager that the environment names.
     supervised: bool,
     notifier: Arc<Notifier>,
     /// Where it is one of several partitions of the process.
     siblings: Option<Siblings>,
+    /// Of the process's log, for CONFIG SET.
     log_level: LogLevel,
+    /// SIGTERM and SIGINT stop it, and SIGHUP reloads certificates and the ACL file.
     signals: bool,
+    /// Called once, when a signal would stop it in order: a signal may come as soon as the server is reported to listen.
     greeting: Option<fn(&Server)>,
+    /// Keeps resident memory near the counted memory.
     allocator: Option<Allocator>,
 }
 
@@ -187,42 +192,11 @@ impl Server {
         })
     }
 
-    /// Makes it one of several partitions of the process.
-    fn among(self, siblings: Siblings) -> Server {
-        Server { siblings: Some(siblings), ..self }
-    }
-
     /// Where it is served, before it is.
     fn place(&self) -> PartitionPlace {
         let own =
             || PartitionPlace::Alone(Alone::of(&self.config, &self.run_id, self.port(), true));
         self.clustered.as_ref().map_or_else(own, |node| PartitionPlace::Node(Arc::new(node.view())))
-    }
-
-    /// Lets CONFIG SET change the level of the process's log.
-    pub fn with_log(self, log_level: LogLevel) -> Server {
-        Server { log_level, ..self }
-    }
-
-    /// Lets SIGTERM and SIGINT stop the server, and SIGHUP reload certificates and the ACL file.
-    pub fn with_signals(self) -> Server {
-        Server { signals: true, ..self }
-    }
-
-    /// Called once, when a signal would stop it in order: a signal may come as soon as the server is reported to
-    /// listen.
-    pub fn with_greeting(self, greeting: fn(&Server)) -> Server {
-        Server { greeting: Some(greeting), ..self }
-    }
-
-    /// Keeps resident memory near the counted memory, by an allocator that can return memory.
-    pub fn with_allocator(self, allocator: Option<Allocator>) -> Server {
-        Server { allocator, ..self }
-    }
-
-    /// Reports the server's state to the service manager that the environment names.
-    pub fn with_supervisor(self) -> Server {
-        Server { supervised: true, ..self }
     }
 
     /// The addresses of metrics and health; empty without `metrics-port`.

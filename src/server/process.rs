@@ -49,7 +49,8 @@ impl Partitions {
         let all = all.collect::<io::Result<Vec<Server>>>()?;
         let places = all.iter().map(|server| (Arc::clone(&server.notifier), server.place()));
         let siblings = Siblings::of_process(&config, users.by_name(), places);
-        let all = all.into_iter().zip(siblings).map(|(server, siblings)| server.among(siblings));
+        let all = all.into_iter().zip(siblings);
+        let all = all.map(|(server, own)| Server { siblings: Some(own), ..server });
         folders::finish(&config)?;
         Ok(Partitions::of(all.collect()))
     }
@@ -77,10 +78,13 @@ impl Partitions {
     }
 
     fn of_process(&self, server: Server) -> Server {
-        let is_first = server.config.partition == 0;
-        let server = server.with_log(self.log_level.clone()).with_signals();
-        let server = server.with_allocator(self.allocator.clone());
-        if is_first { server.with_supervisor() } else { server }
+        Server {
+            supervised: server.config.partition == 0,
+            log_level: self.log_level.clone(),
+            signals: true,
+            allocator: self.allocator.clone(),
+            ..server
+        }
     }
 
     /// Serves until it is asked to stop.
@@ -136,9 +140,9 @@ impl Partitions {
             "partition {partition} waits to be added to its cluster again; what it had is kept in {}",
             kept.display()
         );
-        let mut server = Server::bind(config)?;
-        server.notifier = Arc::clone(siblings.notifier());
-        Ok(self.of_process(server.among(siblings)))
+        let notifier = Arc::clone(siblings.notifier());
+        let server = Server { notifier, siblings: Some(siblings), ..Server::bind(config)? };
+        Ok(self.of_process(server))
     }
 }
 
