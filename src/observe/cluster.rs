@@ -188,30 +188,6 @@ words! {
     }
 }
 
-/// What a turn knows in addition to what the raft thread has published.
-#[derive(Clone, Debug)]
-pub struct Own<'a> {
-    /// Name and addresses of this node, for as long as it is no member.
-    pub node: &'a Node,
-    /// It decides.
-    pub leads: bool,
-    /// Its engine is being read from base and log.
-    pub loading: bool,
-    /// The last index that the engine has.
-    pub applied: u64,
-    /// How often the engine had to be read again.
-    pub reloads: u64,
-    /// E, µs.
-    pub election_us: u64,
-    /// Beyond this its wall clock is wrong, µs.
-    pub max_skew_us: u64,
-    /// Until when the leader has its lease, and of when the newest question is that a majority has answered; 0 for
-    /// none.
-    pub lease: (u64, u64),
-    /// The clock of all of these.
-    pub now: Micros,
-}
-
 impl Deref for NodeView {
     type Target = Node;
 
@@ -289,27 +265,33 @@ impl NodeView {
 }
 
 impl ClusterView {
-    /// From a node's status. Cost: some allocations for each member.
-    pub fn of(status: &Status, own: &Own<'_>) -> ClusterView {
-        let until_us = |at: u64| (at > 0).then(|| at.saturating_sub(own.now.0));
-        let since_us = |at: u64| (at > 0).then(|| own.now.0.saturating_sub(at));
+    /// From a node's status at `now`; the turn adds what it alone knows. `node` is the node's own entry for as long as it
+    /// is no member, `applied` the last index that the engine has. The lease is until when it lasts, and of when the newest
+    /// question is that a majority has answered; 0 for none. Cost: some allocations for each member.
+    pub fn of(
+        status: &Status,
+        node: &Node,
+        applied: u64,
+        lease: (u64, u64),
+        now: Micros,
+    ) -> ClusterView {
+        let until_us = |at: u64| (at > 0).then(|| at.saturating_sub(now.0));
+        let since_us = |at: u64| (at > 0).then(|| now.0.saturating_sub(at));
         let is_elected = status.role == Role::Leader;
         let mut nodes: Vec<NodeView> = match &status.directory {
             Some(directory) => directory.nodes.iter().map(|at| NodeView::of(at, status)).collect(),
-            None => vec![NodeView::of((&status.node, own.node), status)],
+            None => vec![NodeView::of((&status.node, node), status)],
         };
         nodes.sort_by(|one, other| (&one.name, one.id).cmp(&(&other.name, other.id)));
         ClusterView {
             cluster: status.cluster,
             node: status.node,
             name: status.name.to_string(),
-            leads: own.leads,
             role: match status.role {
                 Role::Leader => RaftRole::Leader,
                 Role::Candidate => RaftRole::Candidate,
                 Role::Follower { .. } => RaftRole::Follower,
             },
-            loading: own.loading,
             forming: status.forming.clone(),
             conflict: status.conflict.clone(),
             elsewhere: status.elsewhere.as_ref().map(|(cluster, members)| Elsewhere {
@@ -324,7 +306,7 @@ impl ClusterView {
             led: status.leader,
             last: status.last,
             committed: status.commit,
-            applied: own.applied,
+            applied,
             first: status.first,
             base: status.base,
             nodes,
@@ -333,24 +315,19 @@ impl ClusterView {
                 .as_ref()
                 .map(|known| known.invited.clone())
                 .unwrap_or_default(),
-            election_us: own.election_us,
             leader_heard_us: status.leader_heard.and_then(|at| since_us(at.0)),
-            read_age_us: as_of(&status.fresh, own.applied)
+            read_age_us: as_of(&status.fresh, applied)
                 .and_then(|at| since_us(at.0))
                 .filter(|_| !is_elected),
-            lease_us: until_us(own.lease.0).filter(|_| is_elected),
-            quorum_us: since_us(own.lease.1).filter(|_| is_elected),
+            lease_us: until_us(lease.0).filter(|_| is_elected),
+            quorum_us: since_us(lease.1).filter(|_| is_elected),
             clock: status.clock,
-            max_skew_us: own.max_skew_us,
-            verified: None,
             transferring: status.transferring,
             level: status.level,
             elections: status.elections,
-            reloads: own.reloads,
-            leaderless_us: None,
-            stuck_us: None,
             health: status.health,
             makes_way: status.makes_way,
+            ..ClusterView::default()
         }
     }
 

@@ -12,7 +12,7 @@ use delayd::cluster::raft::output;
 use delayd::cluster::timing::clocks::ClockStatus;
 use delayd::cluster::timing::health::{Health, Sick, Why};
 use delayd::config::Config;
-use delayd::observe::cluster::{ClusterView, Elsewhere, Own};
+use delayd::observe::cluster::{ClusterView, Elsewhere};
 use delayd::observe::hash_slots::{Shard, SlotPart};
 use delayd::observe::metrics::families::{FAMILIES, MetricGroup};
 use delayd::server::Server;
@@ -420,18 +420,14 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
 
 /// At 1 s of the clock; the lease runs until 1.225 s.
 fn view(status: &Status, leads: bool) -> ClusterView {
-    let own = Own {
-        node: &node("n1", 1),
+    let (lease, now) = ((1_225_000, 999_000), Micros(1_000_000));
+    ClusterView {
         leads,
-        loading: false,
-        applied: 117,
         reloads: 1,
         election_us: 300_000,
         max_skew_us: 50_000,
-        lease: (1_225_000, 999_000),
-        now: Micros(1_000_000),
-    };
-    ClusterView::of(status, &own)
+        ..ClusterView::of(status, &node("n1", 1), 117, lease, now)
+    }
 }
 
 /// The raft thread's figures and the turn's own become what the transcripts show.

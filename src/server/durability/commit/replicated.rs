@@ -23,7 +23,6 @@ use crate::journal::record::entry::TurnBatch;
 use crate::journal::record::raft_state::Members;
 use crate::journal::record::span;
 use crate::limits::{MAKE_WAY_US, REPLICA_PRIORITY_DEFAULT, SYNC_US_MAX, UNCONFIRMED_STEP_US};
-use crate::observe;
 use crate::observe::cluster::ClusterView;
 use crate::server::cluster::mailbox::{Ask, Mailbox};
 use crate::server::cluster::thread::RaftThread;
@@ -299,18 +298,15 @@ impl Replicated {
 
     /// The state of the cluster for display, from Raft's status of this node.
     pub fn view(&self, status: &Status, now: Micros) -> ClusterView {
-        let own = observe::cluster::Own {
-            node: &self.own.node,
+        let (applied, lease) = (self.position().index.0, self.mailbox.lease());
+        ClusterView {
             leads: self.decides(),
             loading: self.is_loading(),
-            applied: self.position().index.0,
             reloads: self.reloads,
             election_us: self.own.election_us,
             max_skew_us: self.own.max_skew_us,
-            lease: self.mailbox.lease(),
-            now,
-        };
-        ClusterView::of(status, &own)
+            ..ClusterView::of(status, &self.own.node, applied, lease, now)
+        }
     }
 
     pub fn role(&self) -> Role {
