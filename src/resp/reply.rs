@@ -93,6 +93,34 @@ impl<'a> Encoder<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
+    /// The name of a map's value, which follows.
+    pub fn field(&mut self, name: &str) -> &mut Self {
+        self.bulk(name.as_bytes());
+        self
+    }
+
+    /// A bulk string, or nothing.
+    pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// As [`unsigned`](Self::unsigned), or nothing.
+    pub fn unsigned_or_null(&mut self, value: Option<u64>) {
+        match value {
+            Some(value) => self.unsigned(value),
+            None => self.null(),
+        }
+    }
+
+    /// An array of bulk strings.
+    pub fn bulks<T: AsRef<[u8]>>(&mut self, all: impl ExactSizeIterator<Item = T>) {
+        self.array(all.len());
+        all.for_each(|bytes| self.bulk(bytes.as_ref()));
+    }
+
     /// An integer that may be too large for one: then the largest.
     #[inline]
     pub fn unsigned(&mut self, value: u64) {

@@ -69,8 +69,7 @@ impl Session {
                 let all = face.all().into_iter();
                 let all = all.flat_map(|spec| std::iter::once(spec).chain(spec.subcommands));
                 let specs: Vec<&CommandSpec> = all.filter(fits).collect();
-                out.array(specs.len());
-                specs.iter().for_each(|spec| out.bulk(spec.name.as_bytes()));
+                out.bulks(specs.iter().map(|spec| spec.name));
             }
             Commands::Help(container) => {
                 let container = face.find(container.as_bytes()).expect("it stands in the table");

@@ -68,13 +68,10 @@ impl Session {
             Connection::GetRedir => out.integer(-1),
             Connection::TrackingInfo => {
                 out.map(3);
-                out.bulk(b"flags");
-                out.set(1);
+                out.field("flags").set(1);
                 out.bulk(b"off");
-                out.bulk(b"redirect");
-                out.integer(-1);
-                out.bulk(b"prefixes");
-                out.array(0);
+                out.field("redirect").integer(-1);
+                out.field("prefixes").array(0);
             }
             // All others are no questions.
             _ => out.ok(),
@@ -125,25 +122,19 @@ impl Session {
         let role: &[u8] = if world.is_replica() { b"replica" } else { b"master" };
         let mut out = world.encoder(self.id);
         out.map(if self.face == Face::Data { 7 } else { 6 });
-        out.bulk(b"server");
-        out.bulk(b"redis");
-        out.bulk(b"version");
-        out.bulk(crate::REDIS_VERSION.as_bytes());
-        out.bulk(b"proto");
-        out.integer(version);
-        out.bulk(b"id");
-        out.integer(self.id.0 as i64);
-        out.bulk(b"mode");
+        out.field("server").bulk(b"redis");
+        out.field("version").bulk(crate::REDIS_VERSION.as_bytes());
+        out.field("proto").integer(version);
+        out.field("id").integer(self.id.0 as i64);
+        out.field("mode");
         match self.face {
             Face::Data => {
                 out.bulk(mode);
-                out.bulk(b"role");
-                out.bulk(role);
+                out.field("role").bulk(role);
             }
             Face::Sentinel => out.bulk(b"sentinel"),
         }
-        out.bulk(b"modules");
-        out.array(0);
+        out.field("modules").array(0);
         CommandStep::Done
     }
 

@@ -129,10 +129,7 @@ impl Session {
         let mut out = world.encoder(self.id);
         out.push(3);
         out.bulk(format!("{}{word}", kind.prefix()).as_bytes());
-        match name {
-            Some(name) => out.bulk(name),
-            None => out.null(),
-        }
+        out.bulk_or_null(name);
         out.integer(count as i64);
         self.mute(muted, world);
     }

@@ -72,10 +72,10 @@ fn run(core: &mut Core, asker: &Session, what: Users<'_>) -> Result<bool, String
             Some(user) => write_user(user, &mut out),
             None => out.null(),
         },
-        Users::List => bulks(acl.describe().iter().map(Vec::as_slice), &mut out),
+        Users::List => out.bulks(acl.describe().into_iter()),
         Users::Names => {
             let names: Vec<&[u8]> = acl.users().map(|user| user.name()).collect();
-            bulks(names.into_iter(), &mut out);
+            out.bulks(names.into_iter());
         }
         Users::WhoAmI => out.bulk(asker.user_name()),
         _ => out.ok(),
@@ -85,18 +85,18 @@ fn run(core: &mut Core, asker: &Session, what: Users<'_>) -> Result<bool, String
 
 fn write_categories(category: Option<&[u8]>, out: &mut Encoder<'_>) -> Result<(), String> {
     let Some(name) = category else {
-        bulks(CATEGORIES.iter().map(|category| category.as_bytes()), out);
+        out.bulks(CATEGORIES.iter());
         return Ok(());
     };
     let is = |category: &&&str| name.eq_ignore_ascii_case(category.as_bytes());
     let Some(category) = CATEGORIES.iter().find(is) else {
         return Err(format!("ERR Unknown category {}", Shown::new(name)));
     };
-    let names: Vec<&[u8]> = table::all_with_subcommands()
+    let names: Vec<&str> = table::all_with_subcommands()
         .filter(|spec| spec.all_categories().contains(category))
-        .map(|spec| spec.name.as_bytes())
+        .map(|spec| spec.name)
         .collect();
-    bulks(names.into_iter(), out);
+    out.bulks(names.into_iter());
     Ok(())
 }
 
@@ -131,46 +131,27 @@ fn write_denials(core: &mut Core, client: ClientId, count: usize) {
     out.array(entries.len());
     for entry in entries {
         out.map(10);
-        out.bulk(b"count");
-        out.unsigned(entry.count);
-        out.bulk(b"reason");
-        out.bulk(entry.reason.word().as_bytes());
-        out.bulk(b"context");
-        out.bulk(entry.context.word().as_bytes());
-        out.bulk(b"object");
-        out.bulk(&entry.object);
-        out.bulk(b"username");
-        out.bulk(&entry.user);
-        out.bulk(b"age-seconds");
-        out.double(now_ms.saturating_sub(entry.updated_ms) as f64 / 1_000.0);
-        out.bulk(b"client-info");
-        out.bulk(entry.client.as_bytes());
-        out.bulk(b"entry-id");
-        out.unsigned(entry.id);
-        out.bulk(b"timestamp-created");
-        out.unsigned(entry.created_ms);
-        out.bulk(b"timestamp-last-updated");
-        out.unsigned(entry.updated_ms);
+        out.field("count").unsigned(entry.count);
+        out.field("reason").bulk(entry.reason.word().as_bytes());
+        out.field("context").bulk(entry.context.word().as_bytes());
+        out.field("object").bulk(&entry.object);
+        out.field("username").bulk(&entry.user);
+        out.field("age-seconds").double(now_ms.saturating_sub(entry.updated_ms) as f64 / 1_000.0);
+        out.field("client-info").bulk(entry.client.as_bytes());
+        out.field("entry-id").unsigned(entry.id);
+        out.field("timestamp-created").unsigned(entry.created_ms);
+        out.field("timestamp-last-updated").unsigned(entry.updated_ms);
     }
-}
-
-fn bulks<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]>, out: &mut Encoder<'_>) {
-    out.array(texts.len());
-    texts.for_each(|text| out.bulk(text));
 }
 
 fn write_user(user: &User, out: &mut Encoder<'_>) {
     out.map(6);
-    out.bulk(b"flags");
     let flags = user.flags();
-    out.set(flags.len());
+    out.field("flags").set(flags.len());
     flags.iter().for_each(|flag| out.bulk(flag.as_bytes()));
-    out.bulk(b"passwords");
-    out.array(user.passwords().len());
-    user.passwords().iter().for_each(|hash| out.bulk(hash.hex().as_bytes()));
+    out.field("passwords").bulks(user.passwords().iter().map(|hash| hash.hex()));
     write_selector(user.root(), out);
-    out.bulk(b"selectors");
-    out.array(user.selectors().len());
+    out.field("selectors").array(user.selectors().len());
     for selector in user.selectors() {
         out.map(3);
         write_selector(selector, out);
@@ -178,10 +159,7 @@ fn write_user(user: &User, out: &mut Encoder<'_>) {
 }
 
 fn write_selector(selector: &Selector, out: &mut Encoder<'_>) {
-    out.bulk(b"commands");
-    out.bulk(selector.describe_commands().as_bytes());
-    out.bulk(b"keys");
-    out.bulk(&selector.describe_keys());
-    out.bulk(b"channels");
-    out.bulk(&selector.describe_channels());
+    out.field("commands").bulk(selector.describe_commands().as_bytes());
+    out.field("keys").bulk(&selector.describe_keys());
+    out.field("channels").bulk(&selector.describe_channels());
 }

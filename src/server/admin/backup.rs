@@ -29,11 +29,7 @@ pub fn serve(
             let id = id_of(id)?;
             let mono_us = core.clock.mono_us;
             let piece = core.durability.read_backup(client, id, offset, mono_us)?;
-            let mut out = core.outputs.encoder(client);
-            match piece {
-                Some(piece) => out.bulk(&piece),
-                None => out.null(),
-            }
+            core.outputs.encoder(client).bulk_or_null(piece.as_deref());
         }
         BackupRequest::End => {
             core.durability.end_backup(client);
@@ -69,24 +65,16 @@ fn write(standing: BackupProgress, mut out: Encoder<'_>) {
         }
     };
     out.map(6);
-    out.bulk(b"state");
-    out.bulk(if offer.is_some() { b"ready" } else { b"writing" });
-    out.bulk(b"id");
-    match offer {
-        Some(offer) => out.bulk(offer.id().to_string().as_bytes()),
-        None => out.null(),
-    }
+    out.field("state").bulk(if offer.is_some() { b"ready" } else { b"writing" });
+    let id = offer.map(|offer| offer.id().to_string());
+    out.field("id").bulk_or_null(id.as_ref().map(String::as_bytes));
     let numbers = [
         ("batch", offer.map(|Offer { index, .. }| index.0)),
         ("bytes", written.map(|(_, bytes)| bytes)),
         ("written", written.map(|(written, _)| written)),
     ];
     for (name, number) in numbers {
-        out.bulk(name.as_bytes());
-        match number {
-            Some(number) => out.unsigned(number),
-            None => out.null(),
-        }
+        out.field(name).unsigned_or_null(number);
     }
     out.bulk(b"jobs");
     match jobs {

@@ -229,17 +229,9 @@ fn write_row(
 ) {
     out.map(texts.len() + numbers.len());
     for (name, text) in texts {
-        out.bulk(name.as_bytes());
-        match text {
-            Some(text) => out.bulk(text.as_bytes()),
-            None => out.null(),
-        }
+        out.field(name).bulk_or_null(text.as_ref().map(String::as_bytes));
     }
     for (name, number) in numbers {
-        out.bulk(name.as_bytes());
-        match number {
-            Some(number) => out.unsigned(*number),
-            None => out.null(),
-        }
+        out.field(name).unsigned_or_null(*number);
     }
 }

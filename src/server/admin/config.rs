@@ -29,8 +29,7 @@ pub fn write(core: &mut Core, client: ClientId, patterns: &[&[u8]]) {
     let mut out = core.outputs.encoder(client);
     out.map(settings.len());
     for (name, value) in settings {
-        out.bulk(name.as_bytes());
-        out.bulk(value.as_bytes());
+        out.field(name).bulk(value.as_bytes());
     }
 }
 

@@ -36,11 +36,7 @@ pub fn write(
         Asked::SlotOf(name) => out.integer(hash_slot(name).into()),
         Asked::FailureReports(id) => out.unsigned(slots.failure_reports(id)?),
         Asked::Links => out.array(0),
-        Asked::Replicas(id) => {
-            let lines = slots.replicas(id)?;
-            out.array(lines.len());
-            lines.iter().for_each(|line| out.bulk(line.as_bytes()));
-        }
+        Asked::Replicas(id) => out.bulks(slots.replicas(id)?.iter()),
         Asked::Refused(error) => return Err(error.to_owned()),
     }
     Ok(())
@@ -171,30 +167,22 @@ fn write_shards(slots: &HashSlots, out: &mut Encoder<'_>) {
     out.array(slots.shards.len());
     for shard in &slots.shards {
         out.map(2);
-        out.bulk(b"slots");
-        out.array(2);
+        out.field("slots").array(2);
         out.integer(shard.slots.0.into());
         out.integer(shard.slots.1.into());
-        out.bulk(b"nodes");
-        out.array(shard.nodes.len());
+        out.field("nodes").array(shard.nodes.len());
         shard.nodes.iter().for_each(|node| write_node(node, out));
     }
 }
 
 fn write_node(node: &SlotNode, out: &mut Encoder<'_>) {
     out.map(7);
-    out.bulk(b"id");
-    out.bulk(node.id.as_bytes());
-    out.bulk(if node.tls { b"tls-port" } else { b"port" });
-    out.integer(node.port.into());
+    out.field("id").bulk(node.id.as_bytes());
+    out.field(if node.tls { "tls-port" } else { "port" }).integer(node.port.into());
     for name in ["ip", "endpoint"] {
-        out.bulk(name.as_bytes());
-        out.bulk(node.host.as_bytes());
+        out.field(name).bulk(node.host.as_bytes());
     }
-    out.bulk(b"role");
-    out.bulk(node.part.word().as_bytes());
-    out.bulk(b"replication-offset");
-    out.unsigned(node.offset);
-    out.bulk(b"health");
-    out.bulk(node.health.word().as_bytes());
+    out.field("role").bulk(node.part.word().as_bytes());
+    out.field("replication-offset").unsigned(node.offset);
+    out.field("health").bulk(node.health.word().as_bytes());
 }

@@ -19,13 +19,10 @@ pub fn write_histograms(core: &mut Core, client: ClientId, names: &[&[u8]]) {
     let mut out = core.outputs.encoder(client);
     out.map(all.len());
     for (name, times) in all {
-        out.bulk(name.as_bytes());
-        out.map(2);
-        out.bulk(b"calls");
-        out.unsigned(times.total());
-        out.bulk(b"histogram_usec");
+        out.field(name).map(2);
+        out.field("calls").unsigned(times.total());
         let up_to_us = up_to_us(times);
-        out.map(up_to_us.len());
+        out.field("histogram_usec").map(up_to_us.len());
         for (us, count) in up_to_us {
             out.unsigned(us);
             out.unsigned(count);
@@ -47,8 +44,7 @@ pub fn write_memory_stats(core: &mut Core, client: ClientId) {
     let mut out = core.outputs.encoder(client);
     out.map(stats.len());
     for (name, value) in stats {
-        out.bulk(name.as_bytes());
-        out.unsigned(value);
+        out.field(name).unsigned(value);
     }
 }
 
@@ -62,8 +58,7 @@ pub fn write_slowlog(core: &mut Core, client: ClientId, count: usize) {
         out.unsigned(entry.id);
         out.unsigned(entry.at_s);
         out.unsigned(entry.took_us);
-        out.array(entry.args.len());
-        entry.args.iter().for_each(|arg| out.bulk(arg));
+        out.bulks(entry.args.iter());
         out.bulk(entry.addr.as_bytes());
         out.bulk(&entry.name);
     }

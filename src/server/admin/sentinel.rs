@@ -141,7 +141,6 @@ fn write_all(all: &[SentinelFields], out: &mut Encoder<'_>) {
 fn write_fields(fields: &SentinelFields, out: &mut Encoder<'_>) {
     out.map(fields.len());
     for (name, value) in fields {
-        out.bulk(name.as_bytes());
-        out.bulk(value.as_bytes());
+        out.field(name).bulk(value.as_bytes());
     }
 }
