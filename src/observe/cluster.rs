@@ -27,7 +27,7 @@ pub struct ClusterView {
     pub name: String,
     /// It decides: it was elected, and all that earlier leaders have left is applied.
     pub leads: bool,
-    pub role: RaftRole,
+    pub role: Role,
     /// Its engine is being read from base and log.
     pub loading: bool,
     /// Until all listed nodes have been online once: which are missing, or what has to be repaired.
@@ -125,18 +125,6 @@ pub struct NodeView {
     pub priority: u64,
     /// How far its wall clock is from the majority's, µs, as far as this node knows.
     pub clock_ahead: Option<i64>,
-}
-
-words! {
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub enum RaftRole {
-        /// It was elected.
-        Leader = "leader",
-        /// It asks for votes.
-        Candidate = "candidate",
-        #[default]
-        Follower = "follower",
-    }
 }
 
 words! {
@@ -287,11 +275,7 @@ impl ClusterView {
             cluster: status.cluster,
             node: status.node,
             name: status.name.to_string(),
-            role: match status.role {
-                Role::Leader => RaftRole::Leader,
-                Role::Candidate => RaftRole::Candidate,
-                Role::Follower { .. } => RaftRole::Follower,
-            },
+            role: status.role,
             forming: status.forming.clone(),
             conflict: status.conflict.clone(),
             elsewhere: status.elsewhere.as_ref().map(|(cluster, members)| Elsewhere {

@@ -225,7 +225,7 @@ impl Chaos {
         target.learners.sort_unstable();
         let node = self.world.machines[leader].node();
         let is_joint = members.toward(&target).is_ok_and(|next| next.is_joint());
-        if node.change(&target).is_ok() {
+        if node.change(&target).is_some() {
             seen.note(what);
             if is_joint {
                 seen.note("joint");

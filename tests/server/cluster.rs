@@ -454,7 +454,7 @@ fn a_view_has_what_the_node_knows() {
 
     // A follower that no node reports to hears of the leader alone, and knows of nobody how far it is. What it had as a
     // leader is past.
-    let follower = view(&status(output::Role::Follower { leader: 3 }, Some(3)), false);
+    let follower = view(&status(output::Role::Follower, Some(3)), false);
     assert_eq!((follower.leader_heard_us, follower.lease_us), (Some(50_000), None));
     // Of 118 entries it has 117.
     assert_eq!(follower.read_age_us, Some(50_000));
@@ -466,7 +466,7 @@ fn a_view_has_what_the_node_knows() {
     assert!(follower.nodes.iter().all(|node| node.matched.is_none()), "{follower:?}");
 
     // What nodes report counts where none leads: it is compared with the leader's, and who reports is online.
-    let mut told = status(output::Role::Follower { leader: 3 }, Some(3));
+    let mut told = status(output::Role::Follower, Some(3));
     (told.peers[0].last, told.peers[1].last) = (Some(20), Some(125));
     told.peers.iter_mut().for_each(|peer| peer.is_reporting = Some(true));
     assert_eq!(

@@ -3,9 +3,10 @@
 use delayd::cluster::members::directory::Node;
 use delayd::cluster::members::names::{Address, Listed, Name};
 use delayd::cluster::peer::verify::{Verification, VerifyNote};
+use delayd::cluster::raft::output::Role;
 use delayd::cluster::timing::clocks::ClockStatus;
 use delayd::cluster::timing::health::{Health, Sick, Why};
-use delayd::observe::cluster::{ClusterView, NodeView, RaftRole};
+use delayd::observe::cluster::{ClusterView, NodeView};
 
 /// By a word: `leader`, `sick` (a leader whose disk hangs), `invited` (a leader that waits for n4), `follower`, `quiet` (it has not
 /// heard of the leader for 3 E), `lost` (for 5 s), `removed`, `forming`.
@@ -13,14 +14,14 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
     let follower = ClusterView {
         leader_heard_us: Some(50_000),
         read_age_us: Some(50_000),
-        ..view(RaftRole::Follower, Some(2))
+        ..view(Role::Follower, Some(2))
     };
     let leader = ClusterView {
         leads: true,
         lease_us: Some(225_000),
         quorum_us: Some(1_000),
         verified: Some(compared()),
-        ..view(RaftRole::Leader, Some(1))
+        ..view(Role::Leader, Some(1))
     };
     Some(match word {
         "leader" => leader,
@@ -62,7 +63,7 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
             last: 0,
             committed: 0,
             applied: 0,
-            ..view(RaftRole::Follower, None)
+            ..view(Role::Follower, None)
         },
         _ => return None,
     })
@@ -77,8 +78,8 @@ fn compared() -> Verification {
     compared
 }
 
-fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
-    let leads = role == RaftRole::Leader;
+fn view(role: Role, leader: Option<u64>) -> ClusterView {
+    let leads = role == Role::Leader;
     ClusterView {
         clock: Some(ClockStatus { base: 0, ahead: -1_500, known: 3 }),
         max_skew_us: 50_000,

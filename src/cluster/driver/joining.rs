@@ -276,7 +276,7 @@ impl Driver {
         let asked = if voter.is_none() { self.next_asked(&directory) } else { None };
         let next = voter.or(asked).or_else(|| self.next_learner(&directory));
         let next = next.or_else(|| self.next_directory(&directory));
-        if next.is_some_and(|next| self.node.change(&next).is_ok()) {
+        if next.is_some_and(|next| self.node.change(&next).is_some()) {
             self.settle();
         }
     }

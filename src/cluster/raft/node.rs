@@ -26,7 +26,7 @@ mod ready;
 
 use super::codec::{Head, Outgoing};
 use super::entry::{Base, EpochFacts, LogEntry, Payload, Vote};
-use super::output::{NotChanged, NotProposed, Output, PeerProgress, RefusedMessage, Role};
+use super::output::{NotProposed, Output, PeerProgress, RefusedMessage, Role};
 use super::start::{Start, WrongStart, check};
 use super::storage::{self, LogView};
 use crate::cluster::members::Members;
@@ -270,26 +270,25 @@ impl Node {
     }
 
     /// Begins to change the members to `target`; a change of more than one node passes through a joint state, whose end
-    /// the leader proposes by itself. Returns the index of the entry with which it begins.
-    pub fn change(&mut self, target: &Members) -> Result<u64, NotChanged> {
+    /// the leader proposes by itself. Returns the index of the entry with which it begins; none where this node does not
+    /// lead, another change, a hand-over or the beginning of the term is on its way, it would leave itself, which a hand-over
+    /// comes before, or there can be no such members.
+    pub fn change(&mut self, target: &Members) -> Option<u64> {
         let raft = &self.raw.raft;
-        if raft.state != StateRole::Leader {
-            return Err(NotChanged::NotLeader);
+        let is_free = raft.state == StateRole::Leader
+            && !raft.has_pending_conf()
+            && !self.members.is_joint()
+            && !self.is_transferring();
+        if !is_free || !target.voters.contains(&raft.id) {
+            return None;
         }
-        if raft.has_pending_conf() || self.members.is_joint() || self.is_transferring() {
-            return Err(NotChanged::Busy);
-        }
-        if !target.voters.contains(&raft.id) {
-            return Err(NotChanged::Itself);
-        }
-        let next = self.members.toward(target)?;
+        let next = self.members.toward(target).ok()?;
         let change = conf_change(&self.members, &next);
         let (index, term, node) = (raft.raft_log.last_index() + 1, self.term(), raft.id);
         self.given = vec![LogEntry { index, term, node, payload: Payload::Members(next) }];
-        let proposed = self.raw.propose_conf_change(Vec::new(), change);
-        proposed.map_err(|_| NotChanged::NotLeader)?;
+        self.raw.propose_conf_change(Vec::new(), change).ok()?;
         self.drain();
-        Ok(index)
+        Some(index)
     }
 
     /// Begins to hand leadership over to a voter, which is brought up to date first. Nothing is proposed meanwhile; if
@@ -399,7 +398,7 @@ impl Node {
         match self.raw.raft.state {
             StateRole::Leader => Role::Leader,
             StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
-            StateRole::Follower => Role::Follower { leader: self.leader() },
+            StateRole::Follower => Role::Follower,
         }
     }
 

@@ -3,18 +3,21 @@
 use super::codec::{HeadError, Outgoing};
 use super::entry::{Base, LogEntry, Write};
 pub use super::storage::Fetch;
-use crate::cluster::members::WrongMembers;
+use crate::words::words;
 use thiserror::Error;
 
-/// The current role of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It stores what the leader sends; 0 if it knows none.
-    Follower { leader: u64 },
-    /// It asks for votes.
-    Candidate,
-    /// It leads, from the index on at which it was elected: what is before that is applied first.
-    Leader,
+words! {
+    /// The current role of a node.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub enum Role {
+        /// It leads, from the index on at which it was elected: what is before that is applied first.
+        Leader = "leader",
+        /// It asks for votes.
+        Candidate = "candidate",
+        /// It stores what the leader sends.
+        #[default]
+        Follower = "follower",
+    }
 }
 
 /// A majority has heard this leader.
@@ -65,21 +68,6 @@ pub enum NotProposed {
     /// Empty or larger than [`crate::limits::BATCH_BYTES_MAX`].
     #[error("a batch of {0} bytes")]
     Size(usize),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum NotChanged {
-    #[error("this node does not lead")]
-    NotLeader,
-    /// Another change, a hand-over, or the beginning of the term is on its way.
-    #[error("another change is not over yet")]
-    Busy,
-    /// A leader stays a voter: it hands over first.
-    #[error("the leader itself would leave: hand over first")]
-    Itself,
-    /// There can be no such members.
-    #[error(transparent)]
-    Members(#[from] WrongMembers),
 }
 
 /// A message that is not from a member of this cluster that works: its connection is closed.
