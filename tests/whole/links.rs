@@ -11,7 +11,7 @@ use delayd::cluster::raft::output::RefusedMessage;
 use delayd::cluster::timing::clocks::ClockNote;
 use delayd::limits::LEVEL;
 use delayd::server::cluster::bases::BaseEvent;
-use delayd::server::cluster::peers::{Incoming, Meet, Peers};
+use delayd::server::cluster::peers::{Incoming, Meet, PeerNews, Peers};
 use delayd::time::Micros;
 use std::mem::take;
 
@@ -36,10 +36,7 @@ pub struct Links {
     calling: Vec<Claims>,
     met: Vec<bool>,
     arrived: Vec<(Lane, Incoming)>,
-    parted: Vec<u64>,
-    clocks: Vec<(u64, ClockNote)>,
-    verify: Vec<(u64, VerifyNote)>,
-    refusals: Vec<(String, Option<u64>)>,
+    news: PeerNews,
     base_events: Vec<BaseEvent>,
     lost: Vec<u64>,
     pub out: Sent,
@@ -77,16 +74,16 @@ impl Links {
     /// The peer says what its clock shows; older nodes are not told.
     pub fn hears_clock(&mut self, peer: u64, note: ClockNote) {
         if !self.is_old() {
-            self.clocks.push((peer, note));
+            self.news.clocks.push((peer, note));
         }
     }
 
     pub fn hears_verify(&mut self, peer: u64, note: VerifyNote) {
-        self.verify.push((peer, note));
+        self.news.verify.push((peer, note));
     }
 
     pub fn is_refused(&mut self, text: String) {
-        self.refusals.push((text, None));
+        self.news.refused.push((text, None));
     }
 
     pub fn hears_of_base(&mut self, event: BaseEvent) {
@@ -101,7 +98,7 @@ impl Links {
     }
 
     pub fn parts_with(&mut self, peer: u64) {
-        self.parted.push(peer);
+        self.news.parted.push(peer);
     }
 
     pub fn is_old(&self) -> bool {
@@ -152,31 +149,19 @@ impl Peers for Links {
     /// Who is met stays connected here.
     fn turn_away(&mut self, _: u64, _: Conflict) {}
 
-    fn take_parted(&mut self) -> Vec<u64> {
-        let parted = take(&mut self.parted);
-        parted.into_iter().filter(|id| self.to(*id).is_none()).collect()
-    }
-
-    fn take_clocks(&mut self) -> Vec<(u64, ClockNote)> {
-        take(&mut self.clocks)
-    }
-
-    /// Older nodes answer that they are.
-    fn take_verify(&mut self) -> Vec<(u64, VerifyNote)> {
-        let mut taken = take(&mut self.verify);
+    /// Older nodes answer to a comparison that they are.
+    fn take_news(&mut self) -> PeerNews {
+        let mut news = take(&mut self.news);
+        news.parted.retain(|id| self.to(*id).is_none());
         if self.is_old() {
-            taken.retain(|(peer, note)| {
+            news.verify.retain(|(peer, note)| {
                 let VerifyNote::Asked { index } = *note else { return true };
                 let answer = VerifyNote::Missed { index, why: Missed::Old };
                 self.out.verify.push((*peer, answer));
                 false
             });
         }
-        taken
-    }
-
-    fn take_refused(&mut self) -> Vec<(String, Option<u64>)> {
-        take(&mut self.refusals)
+        news
     }
 
     fn take_base_events(&mut self) -> Vec<BaseEvent> {

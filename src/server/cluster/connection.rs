@@ -4,14 +4,12 @@ use crate::cluster::members::claims::Claims;
 use crate::cluster::peer::frame::{FrameKind, Inbox, encode_sealed};
 use crate::cluster::peer::hello::{Handshake, MetPeer, Nonce, PROTOCOL_LEFT, Refusal, Secret};
 use crate::cluster::peer::seal::Sealer;
-use crate::cluster::peer::verify::VerifyNote;
-use crate::cluster::timing::clocks::ClockNote;
 use crate::limits::{
     PEER_ACKNOWLEDGED_ELECTIONS, PEER_BYTES_AT_ONCE, PEER_READ_BYTES, REFUSAL_BYTES_MAX,
 };
 use crate::server::cluster::bases::Bases;
 use crate::server::cluster::peer_tls::PeerTls;
-use crate::server::cluster::peers::Incoming;
+use crate::server::cluster::peers::{Incoming, PeerNews};
 use crate::server::cluster::poll::Wakeup;
 use crate::server::cluster::poll::{Poller, Ready};
 use crate::server::cluster::queue::SendQueue;
@@ -39,14 +37,7 @@ pub struct Context {
     pub incoming: Vec<Incoming>,
     /// The nodes whose messages in flight are lost.
     pub lost: Vec<u64>,
-    /// Callers that have disconnected and were not met again since.
-    pub parted: Vec<u64>,
-    /// Peers' notes of their clocks.
-    pub clocks: Vec<(u64, ClockNote)>,
-    /// Whether they hold the same as others, as they ask and answer.
-    pub verify: Vec<(u64, VerifyNote)>,
-    /// Why called nodes refused this one; if it was removed, with the index of a directory without it.
-    pub refused: Vec<(String, Option<u64>)>,
+    pub news: PeerNews,
     /// Through which bases come and go; nothing where there is no journal.
     pub bases: Option<Arc<Bases>>,
     /// Wakes the thread that has all this.
@@ -78,10 +69,7 @@ impl Context {
             refusals: Refusals::default(),
             incoming: Vec::new(),
             lost: Vec::new(),
-            parted: Vec::new(),
-            refused: Vec::new(),
-            clocks: Vec::new(),
-            verify: Vec::new(),
+            news: PeerNews::default(),
             bases: None,
             wakeup,
             acknowledged_within: Duration::from_micros(PEER_ACKNOWLEDGED_ELECTIONS * election_us),

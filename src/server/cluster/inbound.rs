@@ -103,13 +103,13 @@ impl Inbound {
             if frame.kind == FrameKind::Clock {
                 let note = ClockNote::decode(&frame.head).ok_or(FrameError::Reserved)?;
                 let node = self.known.as_ref().map(|known| known.node);
-                cx.clocks.extend(node.map(|node| (node, note)));
+                cx.news.clocks.extend(node.map(|node| (node, note)));
                 continue;
             }
             if frame.kind == FrameKind::Verify {
                 let note = VerifyNote::decode(&frame.head).ok_or(FrameError::Reserved)?;
                 let node = self.known.as_ref().map(|known| known.node);
-                cx.verify.extend(node.map(|node| (node, note)));
+                cx.news.verify.extend(node.map(|node| (node, note)));
                 continue;
             }
             if frame.kind == FrameKind::Refused {

@@ -91,7 +91,7 @@ impl PeerListener {
             && !matches!(trouble, ConnectionTrouble::Replaced(_))
             && (lane == Lane::Control || !self.has_control(node))
         {
-            cx.parted.push(node);
+            cx.news.parted.push(node);
         }
         // Probes that only check whether the port is open come every second.
         if caller.is_silent()
@@ -288,7 +288,7 @@ impl PeerListener {
             return Ok(bases.receive(parts, node, name.as_str())?);
         }
         caller.known = Some(Known { name: name.clone(), node, lane });
-        cx.parted.retain(|other| *other != node);
+        cx.news.parted.retain(|other| *other != node);
         if let Some(earlier) = earlier {
             self.end(cx, earlier, ConnectionTrouble::Replaced(name.clone()));
         }

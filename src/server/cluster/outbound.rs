@@ -433,7 +433,7 @@ impl DialedPeer {
                 unreachable!("a handshake ends once");
             };
             let (node, protocol, since_us) = (peer.claims.node.0, peer.protocol, cx.now_us);
-            cx.parted.retain(|other| *other != node);
+            cx.news.parted.retain(|other| *other != node);
             self.is_old = protocol < PROTOCOL_PROOF;
             let link = self.link_mut(lane);
             link.state = DialState::Open(OpenConnection {
@@ -468,10 +468,10 @@ impl DialedPeer {
         let away_us = self.away_us.map_or(0, |since_us| cx.now_us - since_us);
         match trouble {
             ConnectionTrouble::Refused(Refusal::Told(text)) => {
-                cx.refused.push((text.clone(), None))
+                cx.news.refused.push((text.clone(), None))
             }
             ConnectionTrouble::Refused(left @ Refusal::Left { index }) => {
-                cx.refused.push((left.to_string(), Some(*index)));
+                cx.news.refused.push((left.to_string(), Some(*index)));
             }
             _ => {}
         }

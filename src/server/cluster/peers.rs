@@ -22,6 +22,19 @@ pub struct Incoming {
     pub bodies: Vec<Bytes>,
 }
 
+/// What peers let us know besides messages.
+#[derive(Debug, Default)]
+pub struct PeerNews {
+    /// Nodes whose connections to us have ended and that were not met again.
+    pub parted: Vec<u64>,
+    /// Notes of their clocks.
+    pub clocks: Vec<(u64, ClockNote)>,
+    /// Whether all hold the same, as they ask and answer.
+    pub verify: Vec<(u64, VerifyNote)>,
+    /// Why called nodes refused this one; if it was removed, with the index of a directory without it.
+    pub refused: Vec<(String, Option<u64>)>,
+}
+
 /// Called when a handshake has succeeded, on either side: an error closes the connection.
 pub type Meet<'a> = &'a mut dyn FnMut(&Claims) -> Result<(), Conflict>;
 
@@ -40,15 +53,8 @@ pub trait Peers {
     fn refuse(&mut self, token: u64, refused: RefusedMessage);
     /// Ends the connections over which this node has called, and tells it why.
     fn turn_away(&mut self, node: u64, why: Conflict);
-    /// Nodes whose connections to us have ended since the last call of this, and that were not met
-    /// again.
-    fn take_parted(&mut self) -> Vec<u64>;
-    /// Peers' notes of their clocks since the last call.
-    fn take_clocks(&mut self) -> Vec<(u64, ClockNote)>;
-    /// Whether all hold the same, as peers have asked and answered since the last call.
-    fn take_verify(&mut self) -> Vec<(u64, VerifyNote)>;
-    /// Refusals by called nodes since the last call; if this node was removed, with the index of a directory without it.
-    fn take_refused(&mut self) -> Vec<(String, Option<u64>)>;
+    /// What has come besides messages since the last call.
+    fn take_news(&mut self) -> PeerNews;
     /// The results of bases since the last call.
     fn take_base_events(&mut self) -> Vec<BaseEvent>;
     /// Queues messages, in order; [`Peers::flush`] sends them.

@@ -21,7 +21,7 @@ use crate::cluster::raft::output::{Fetch, RefusedMessage};
 use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, QUIET_BEATS};
 use crate::server::cluster::bases::BaseEvent;
 use crate::server::cluster::mailbox::{Ask, Mailbox};
-use crate::server::cluster::peers::Peers;
+use crate::server::cluster::peers::{PeerNews, Peers};
 use crate::time::Micros;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -153,17 +153,18 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
                 peers.refuse(message.token, refused);
             }
         }
-        for node in peers.take_parted() {
+        let PeerNews { parted, clocks, verify, refused } = peers.take_news();
+        for node in parted {
             driver.parted(node);
         }
         for (node, conflict) in driver.unwanted() {
             peers.turn_away(node, conflict);
         }
-        for (node, note) in peers.take_verify() {
+        for (node, note) in verify {
             mailbox.tell_verify(node, note);
         }
-        peers.take_clocks().iter().for_each(|(node, note)| driver.clock_heard(now, *node, note));
-        for (why, left_by) in peers.take_refused() {
+        clocks.iter().for_each(|(node, note)| driver.clock_heard(now, *node, note));
+        for (why, left_by) in refused {
             driver.refused(now, why, left_by);
         }
         for event in peers.take_base_events() {

@@ -14,7 +14,7 @@ use crate::server::cluster::connection::Context;
 use crate::server::cluster::listener::PeerListener;
 use crate::server::cluster::outbound::Outbound;
 use crate::server::cluster::peer_tls::PeerTls;
-use crate::server::cluster::peers::{Incoming, Meet, Peers};
+use crate::server::cluster::peers::{Incoming, Meet, PeerNews, Peers};
 use crate::server::cluster::poll::{Ready, Wakeup};
 use crate::time::Micros;
 use std::io;
@@ -118,16 +118,8 @@ impl Peers for Transport {
         std::mem::take(&mut self.cx.incoming)
     }
 
-    fn take_parted(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.cx.parted)
-    }
-
-    fn take_clocks(&mut self) -> Vec<(u64, ClockNote)> {
-        std::mem::take(&mut self.cx.clocks)
-    }
-
-    fn take_verify(&mut self) -> Vec<(u64, VerifyNote)> {
-        std::mem::take(&mut self.cx.verify)
+    fn take_news(&mut self) -> PeerNews {
+        std::mem::take(&mut self.cx.news)
     }
 
     fn send_verify(&mut self, to: u64, note: VerifyNote) -> Result<(), Missed> {
@@ -136,10 +128,6 @@ impl Peers for Transport {
 
     fn send_clocks(&mut self, note: impl Fn(u64) -> Option<ClockNote>) {
         self.outbound.send_clocks(note);
-    }
-
-    fn take_refused(&mut self) -> Vec<(String, Option<u64>)> {
-        std::mem::take(&mut self.cx.refused)
     }
 
     fn turn_away(&mut self, node: u64, why: Conflict) {

@@ -282,7 +282,8 @@ fn run(mut transport: Transport, orders: &Receiver<Command>, seen: &Sender<Seen>
         for Incoming { peer, head, bodies, .. } in transport.work(&mut meet) {
             let _ = seen.send(Seen::Heard { peer, head, bodies });
         }
-        for (_, note) in transport.take_clocks() {
+        let news = transport.take_news();
+        for (_, note) in news.clocks {
             let _ = seen.send(Seen::Clock(note));
         }
         for order in orders.try_iter() {
@@ -297,7 +298,7 @@ fn run(mut transport: Transport, orders: &Receiver<Command>, seen: &Sender<Seen>
                 Command::Stop => return,
             }
         }
-        for parted in transport.take_parted() {
+        for parted in news.parted {
             let _ = seen.send(Seen::Parted(parted));
         }
         for lost in transport.flush() {
