@@ -17,6 +17,7 @@ use crate::limits::{
     KEPT_TENTHS_MAX, ROOM_RETRY_US,
 };
 use crate::server::durability::commit::Journal;
+use crate::server::durability::commit::keeper::Task;
 use crate::time::Micros;
 use std::io;
 
@@ -170,7 +171,7 @@ impl Compaction {
         let log_from_bytes = journal.proposed_bytes();
         let (epoch, of_members) = (head.epoch, members.clone());
         self.begun = Some(BegunBase { index, epoch, members: of_members, log_from_bytes });
-        journal.keeper.begin_base(head, members);
+        journal.keeper.send(Task::BeginBase(head, members));
         let (written_bytes, imaged) = (0, false);
         self.running =
             Some(RunningCompaction { index, log_from_bytes, images_bytes, written_bytes, imaged });
@@ -203,7 +204,7 @@ impl Compaction {
             journal.keeper.images(images);
         }
         if running.imaged {
-            journal.keeper.finish_base();
+            journal.keeper.send(Task::FinishBase);
         }
         true
     }
@@ -246,7 +247,7 @@ impl Compaction {
         let ran = self.running.take().is_some();
         if ran {
             engine.abandon_base();
-            journal.keeper.abandon_base();
+            journal.keeper.send(Task::AbandonBase);
         }
         ran
     }

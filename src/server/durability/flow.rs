@@ -6,6 +6,7 @@ use crate::journal::record::HEAD_BYTES;
 use crate::limits::{
     BASE_GROWTH_BYTES_MIN, FULL_LOG_US, ROOM_RETRY_US, SHORTAGE_US, TURN_ROOM_BYTES,
 };
+use crate::server::durability::commit::keeper::Task;
 use crate::server::durability::disk_room::DiskRoom;
 use crate::server::durability::running::RunningJournal;
 use std::io;
@@ -157,7 +158,7 @@ impl RunningJournal {
         self.note_shortage(urgent && !soon && !fits, mono_us);
         if wanted && mono_us >= self.retry_at_us {
             self.making_spare = true;
-            self.journal.keeper.make_spare();
+            self.journal.keeper.send(Task::MakeSpare);
         } else if wanted && !self.has_spares() {
             // Tried less than a second ago, while there was one.
             self.note_full();

@@ -33,7 +33,7 @@ use crate::server::clock::turn_clock::TurnClock;
 use crate::server::cluster::start::{check_alone, hash_seed};
 use crate::server::connection::wake::Notifier;
 use crate::server::durability::backup::Backups;
-use crate::server::durability::commit::keeper::KeeperDone;
+use crate::server::durability::commit::keeper::{KeeperDone, Task};
 use crate::server::durability::commit::replicated::OldestUncommitted;
 use crate::server::durability::followers::Followers;
 use crate::server::durability::home::Home;
@@ -378,7 +378,7 @@ impl Durability {
     fn give_up_base(&mut self, engine: &mut Engine, outputs: &mut Outputs, clock: &TurnClock) {
         let Journaling::Running(running) = &mut self.journaling else { return };
         let cause = "the disk does not keep up with the changes meanwhile";
-        running.journal.keeper.abandon_base();
+        running.journal.keeper.send(Task::AbandonBase);
         if running.compaction.fail(&io::Error::other(cause), engine, clock.mono_us) {
             self.base_ended(Err(cause.to_owned()), outputs, clock);
         }

@@ -16,10 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 #[derive(Debug)]
-pub(super) enum Task {
+pub enum Task {
+    /// [`KeeperDone::Spare`] follows.
     MakeSpare,
+    /// A base begins, in a cluster with its members; images follow.
     BeginBase(BaseHead, Option<Members>),
+    /// Whole ones, see [`Keeper::images`].
     Images(Vec<u8>),
+    /// The base has all its images; [`KeeperDone::Base`] or [`KeeperDone::BaseFailed`] follows.
     FinishBase,
     AbandonBase,
     Stop,
@@ -53,24 +57,14 @@ impl Keeper {
         maker: SpareMaker<Disk>,
         shared: Arc<WriterShared>,
     ) -> io::Result<Keeper> {
-        let (tasks, received) = channel();
-        let done = Arc::<Mutex<VecDeque<KeeperDone>>>::default();
-        let backlog_bytes = Arc::<AtomicU64>::default();
-        let rests = Arc::<AtomicBool>::default();
-        let work = KeeperWork {
-            storage,
-            maker,
-            shared,
-            done: Arc::clone(&done),
-            backlog_bytes: Arc::clone(&backlog_bytes),
-            rests: Arc::clone(&rests),
-            base: None,
-            measure_at: Instant::now() + DISK_LOOK,
-        };
+        let (keeper, tasks) = Keeper::by_hand();
+        let rests = Arc::clone(&keeper.rests);
+        let measure_at = Instant::now() + DISK_LOOK;
+        let work = KeeperWork { storage, maker, shared, tasks, rests, base: None, measure_at };
         // The first turn sees what room there is.
         work.measure();
-        let thread = Some(Worker::start("keeper", move || work.run(&received))?);
-        Ok(Keeper { tasks, done, backlog_bytes, rests, thread })
+        let thread = Some(Worker::start("keeper", move || work.run())?);
+        Ok(Keeper { thread, ..keeper })
     }
 
     /// A keeper without a thread, whose tasks the caller does.
@@ -88,16 +82,6 @@ impl Keeper {
         Keeper::by_hand().0
     }
 
-    /// Asks for a spare; [`KeeperDone::Spare`] follows.
-    pub fn make_spare(&self) {
-        self.send(Task::MakeSpare);
-    }
-
-    /// A base begins, in a cluster with its members; images follow.
-    pub fn begin_base(&self, head: BaseHead, members: Option<Members>) {
-        self.send(Task::BeginBase(head, members));
-    }
-
     /// Images of the base that was begun, whole ones.
     pub fn images(&self, bytes: Vec<u8>) {
         let length = bytes.len() as u64;
@@ -105,15 +89,6 @@ impl Keeper {
         if self.tasks.send(Task::Images(bytes)).is_err() {
             self.backlog_bytes.fetch_sub(length, Ordering::Relaxed);
         }
-    }
-
-    /// The base has all its images; [`KeeperDone::Base`] or [`KeeperDone::BaseFailed`] follows.
-    pub fn finish_base(&self) {
-        self.send(Task::FinishBase);
-    }
-
-    pub fn abandon_base(&self) {
-        self.send(Task::AbandonBase);
     }
 
     /// Whether it makes way for the log, see [`rest_after`].
@@ -137,8 +112,8 @@ impl Keeper {
         self.thread.take().is_none_or(|thread| thread.end(until))
     }
 
-    fn send(&self, task: Task) {
-        // A keeper that is gone does nothing more: the log then grows, and the room ends.
+    /// A keeper that is gone does nothing more: the log then grows, and the room ends.
+    pub fn send(&self, task: Task) {
         let _ = self.tasks.send(task);
     }
 }
@@ -155,9 +130,13 @@ impl Tasks {
     pub fn next(&self) -> Option<Task> {
         let task = self.received.try_recv().ok();
         if let Some(Task::Images(bytes)) = &task {
-            self.backlog_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+            self.wrote(bytes.len());
         }
         task
+    }
+
+    fn wrote(&self, bytes: usize) {
+        self.backlog_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
     pub fn report(&self, done: KeeperDone) {
@@ -169,8 +148,7 @@ struct KeeperWork {
     storage: Arc<Disk>,
     maker: SpareMaker<Disk>,
     shared: Arc<WriterShared>,
-    done: Arc<Mutex<VecDeque<KeeperDone>>>,
-    backlog_bytes: Arc<AtomicU64>,
+    tasks: Tasks,
     rests: Arc<AtomicBool>,
     base: Option<BaseWriter<Disk>>,
     /// When the room is looked at next.
@@ -178,7 +156,7 @@ struct KeeperWork {
 }
 
 impl KeeperWork {
-    fn run(mut self, tasks: &Receiver<Task>) {
+    fn run(mut self) {
         loop {
             let now = Instant::now();
             if now >= self.measure_at {
@@ -189,7 +167,8 @@ impl KeeperWork {
                 }
                 self.measure_at = now + DISK_LOOK;
             }
-            let task = match tasks.recv_timeout(self.measure_at.saturating_duration_since(now)) {
+            let left = self.measure_at.saturating_duration_since(now);
+            let task = match self.tasks.received.recv_timeout(left) {
                 Ok(task) => task,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -209,7 +188,7 @@ impl KeeperWork {
                     let (before, began) = (self.base_bytes(), Instant::now());
                     let written = self.base.as_mut().map_or(Ok(()), |base| base.write(&bytes));
                     self.note_written(before);
-                    self.backlog_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+                    self.tasks.wrote(bytes.len());
                     if self.or_failed(written).is_none() {
                         self.abandon();
                     }
@@ -287,7 +266,7 @@ impl KeeperWork {
     }
 
     fn report(&self, done: KeeperDone) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(done);
+        self.tasks.report(done);
         self.shared.notify();
     }
 }
