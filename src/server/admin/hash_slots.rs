@@ -129,7 +129,7 @@ fn slot_node(alone: &Alone, core: &Core, socket: &Socket) -> SlotNode {
         false => (alone.announced_port, alone.port),
     };
     let host = match core.options.config.text(Name::ClusterAnnounceIp) {
-        "" => socket.peer().local_host().unwrap_or_else(|| "127.0.0.1".to_owned()),
+        "" => socket.peer.local_host().unwrap_or_else(|| "127.0.0.1".to_owned()),
         announced => announced.to_owned(),
     };
     SlotNode {

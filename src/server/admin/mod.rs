@@ -196,7 +196,7 @@ impl<'a> ClientWorld<'a> {
         if !self.core.messages.pubsub.is_monitored() || is_hidden() {
             return;
         }
-        let peer = self.running.socket.peer();
+        let peer = &self.running.socket.peer;
         let now = self.core.clock.now;
         self.core.messages.show_command(now, db, &peer.to_string(), spec, args);
     }
@@ -256,7 +256,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn introduce(&mut self, client: ClientId, name: &[u8], library: [&[u8]; 2]) {
-        let host = self.running.socket.peer().host();
+        let host = self.running.socket.peer.host();
         let holder = Holder::new(host.as_bytes(), name, library);
         self.core.engine.introduce(client, holder);
     }
@@ -454,7 +454,7 @@ impl World for ClientWorld<'_> {
                 });
             }
             ServerRequest::Shutdown(how) => {
-                let peer = self.running.socket.peer();
+                let peer = &self.running.socket.peer;
                 // No reply: the connection ends with the server.
                 persistence::shutdown(core, how, &peer.to_string()).map_err(class)?;
             }
@@ -543,7 +543,7 @@ impl World for ClientWorld<'_> {
         let Some(end) = self.ending(spec, args, how, took_ns) else { return };
         let Core { watch, clock, options, .. } = &mut *self.core;
         if watch.count_call(spec, end, took_ns, options.limits.slow) {
-            let addr = self.running.socket.peer().to_string();
+            let addr = self.running.socket.peer.to_string();
             self.slow.push(SlowEntry::new(clock.now_s(), spec, args, addr, took_ns));
         }
     }

@@ -28,9 +28,10 @@ pub struct Client {
 /// A client's connection and its state.
 #[derive(Debug)]
 pub struct Socket {
-    stream: Stream,
+    pub stream: Stream,
     waker: Waker,
-    peer: ConnectionEnds,
+    /// `ip:port` when it is shown.
+    pub peer: ConnectionEnds,
     /// Monotonic, µs.
     accepted_us: u64,
     /// When its last command ran; monotonic, µs.
@@ -159,19 +160,9 @@ impl Socket {
         self.stream.poll_write(&mut cx, bytes)
     }
 
-    /// Writes a last line, as far as the kernel takes it at once.
-    pub fn farewell(&mut self, text: &[u8]) {
-        self.stream.farewell(text);
-    }
-
     /// Whether there may be data that should be read.
     pub fn wants_reading(&self) -> bool {
         self.unread && !self.ended && self.closing_us.is_none()
-    }
-
-    /// Bytes that have arrived and were not read; of TLS, with what surrounds them.
-    pub fn arrived_bytes(&self) -> u64 {
-        self.stream.arrived_bytes()
     }
 
     /// Whether its commands take long.
@@ -190,16 +181,6 @@ impl Socket {
         self.stream.is_writable(&mut cx)
     }
 
-    /// Whether the peer still has its end open. Bytes it may have sent before do not matter.
-    pub fn is_peer_there(&self) -> bool {
-        self.stream.is_peer_there()
-    }
-
-    /// Whether the peer is on this machine.
-    pub fn is_local(&self) -> bool {
-        self.peer.is_local()
-    }
-
     /// Whether it was made within the process, on behalf of a remote visitor.
     pub fn is_pair(&self) -> bool {
         matches!(self.stream, Stream::Unix(_)) && !self.peer.is_unix()
@@ -207,11 +188,6 @@ impl Socket {
 
     pub fn is_tls(&self) -> bool {
         matches!(self.stream, Stream::Tls(_))
-    }
-
-    /// The peer; `ip:port` when it is shown.
-    pub fn peer(&self) -> &ConnectionEnds {
-        &self.peer
     }
 
     /// Applies `tcp-keepalive`, where that has a meaning.

@@ -60,7 +60,7 @@ impl Clients {
     /// The client of the command, if it still exists.
     pub fn caller(&self, client: ClientId, slot: u32) -> Option<Caller> {
         let found = self.slots[slot as usize].as_deref().filter(|found| found.id == client)?;
-        Some((found.socket.peer().to_string(), found.session.name().to_vec()))
+        Some((found.socket.peer.to_string(), found.session.name().to_vec()))
     }
 
     pub fn count(&self) -> usize {

@@ -64,7 +64,7 @@ impl Turns {
             if let Some(text) = refusal {
                 self.core.watch.counters.connections_rejected += 1;
                 self.clients.release(slot);
-                client.socket.farewell(text.as_bytes());
+                client.socket.stream.farewell(text.as_bytes());
                 continue;
             }
             if let Err(error) = client.socket.tune(self.core.options.limits.keepalive_s) {
@@ -113,7 +113,7 @@ impl Turns {
         }
         if self.core.options.limits.protected
             && self.core.users.acl.default_user().has_no_password()
-            && !client.socket.is_local()
+            && !client.socket.peer.is_local()
         {
             return Some(DENIED);
         }
@@ -124,7 +124,7 @@ impl Turns {
     /// one which is not known to be an operator's.
     fn seats_operator(&mut self, slot: u32, client: &mut Client) -> bool {
         let socket = &client.socket;
-        if !socket.is_local() || socket.is_pair() || client.session.face() == Face::Sentinel {
+        if !socket.peer.is_local() || socket.is_pair() || client.session.face() == Face::Sentinel {
             return false;
         }
         let mut operators = std::mem::take(&mut self.operators);
@@ -138,7 +138,7 @@ impl Turns {
             if let Some(at) = unproven {
                 let (slot, _) = operators.remove(at);
                 if let Some(found) = self.clients.get_mut(slot) {
-                    found.socket.farewell(TOO_MANY.as_bytes());
+                    found.socket.stream.farewell(TOO_MANY.as_bytes());
                 }
                 self.core.watch.counters.connections_rejected += 1;
                 self.close(slot);

@@ -38,7 +38,7 @@ impl Turns {
         let limit = self.core.options.limits.output_of(subscribed);
         let over = |max: u64| max > 0 && unsent_bytes > max;
         if over(limit.hard) {
-            let (id, peer) = (client.id, client.socket.peer());
+            let (id, peer) = (client.id, &client.socket.peer);
             if !client.session.is_locked() || self.core.common.lines.admits() {
                 tracing::warn!(client = %id, %peer, unsent_bytes, "closed: too many unread replies");
             }
@@ -113,7 +113,7 @@ impl Turns {
             return;
         }
         let client = self.clients.get_mut(slot).expect("it was found");
-        let (id, peer, bytes) = (client.id, client.socket.peer(), client.socket.bytes);
+        let (id, peer, bytes) = (client.id, &client.socket.peer, client.socket.bytes);
         let held_bytes = self.core.common.bytes;
         if !client.session.is_locked() || self.core.common.lines.admits() {
             tracing::warn!(client = %id, %peer, bytes, held_bytes, "closed: clients use more than max-clients-memory");

@@ -38,7 +38,7 @@ impl Turns {
         if sendable > 0
             && output.has_unsent_jobs()
             && output.waited
-            && !client.socket.is_peer_there()
+            && !client.socket.stream.is_peer_there()
         {
             self.close(slot);
             return 0;

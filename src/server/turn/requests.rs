@@ -55,7 +55,7 @@ impl Turns {
             Read::Broken(error) => {
                 // Only TLS finds that what came is not what was sent.
                 if error.kind() == io::ErrorKind::InvalidData && self.core.common.lines.admits() {
-                    let peer = client.socket.peer();
+                    let peer = &client.socket.peer;
                     tracing::warn!(%error, client = %client.id, %peer, "a TLS connection broke");
                 }
                 tracing::debug!(%error, client = %client.id, "a connection broke");
@@ -206,7 +206,7 @@ impl Turns {
                 Framed::Incomplete => break After::Idle,
                 Framed::Attack => {
                     if world.admits_line() {
-                        let peer = socket.peer();
+                        let peer = &socket.peer;
                         tracing::warn!(%peer, "an HTTP request came in: possibly a browser under attack; closed");
                     }
                     break After::Gone;

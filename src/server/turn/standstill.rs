@@ -66,7 +66,7 @@ impl Turns {
         for slot in &self.listed {
             if let Some(client) = self.clients.get_mut(*slot) {
                 let socket = &client.socket;
-                let end = || socket.read_bytes + socket.arrived_bytes();
+                let end = || socket.read_bytes + socket.stream.arrived_bytes();
                 deferral.ends.entry(*slot).or_insert_with(end);
             }
         }
