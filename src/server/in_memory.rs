@@ -347,7 +347,7 @@ impl InMemory {
 
     pub fn is_waiting(&self, client: &FarEnd) -> bool {
         let outputs = &self.turns.core.outputs;
-        outputs.slot(client.id).is_some_and(|slot| outputs.is_waiting(slot))
+        outputs.slot(client.id).is_some_and(|slot| outputs.of(slot).waiting)
     }
 
     /// The names of the commands that have run since the last reset.

@@ -35,6 +35,7 @@ use crate::server::connection::client::{Client, Socket};
 use crate::server::connection::clients::Clients;
 use crate::server::connection::common::Buffers;
 use crate::server::core::Core;
+use crate::server::outbox::Output;
 use crate::session::acl::Acl;
 use crate::session::acl::log::{Context, DeniedEntry as DenialEntry, Reason};
 use crate::session::hash_slots::Owner;
@@ -89,7 +90,7 @@ impl<'a> ClientWorld<'a> {
 
     /// A command is about to run.
     pub fn begin_frame(&mut self) {
-        self.frame = (self.core.outputs.end(self.running.slot), self.core.facts.count);
+        self.frame = (self.core.outputs.of(self.running.slot).end(), self.core.facts.count);
         self.asked = false;
     }
 
@@ -107,7 +108,7 @@ impl<'a> ClientWorld<'a> {
 
     /// Whether the running client waits for a job.
     pub fn is_waiting(&self) -> bool {
-        self.core.outputs.is_waiting(self.running.slot)
+        self.core.outputs.of(self.running.slot).waiting
     }
 
     /// Bytes of facts that were decided and not proposed.
@@ -122,7 +123,7 @@ impl<'a> ClientWorld<'a> {
 
     /// Bytes of replies to the running client that have not left.
     pub fn unsent_bytes(&self) -> usize {
-        self.core.outputs.unsent_bytes(self.running.slot)
+        self.core.outputs.of(self.running.slot).unsent.len()
     }
 
     /// Buffers for what clients send.
@@ -217,12 +218,12 @@ impl<'a> ClientWorld<'a> {
 
     fn add_buffers(&self, socket: &mut SocketFacts, slot: u32, input_bytes: usize) {
         socket.input_bytes = input_bytes;
-        let unsent = self.core.outputs.unsent(slot);
+        let Output { unsent, waiting, .. } = self.core.outputs.of(slot);
         socket.output_bytes = unsent.last_bytes();
         socket.output_count = unsent.queued_count();
         socket.output_held_bytes = unsent.held_bytes();
         socket.writable = !unsent.is_empty();
-        socket.waiting |= self.core.outputs.is_waiting(slot);
+        socket.waiting |= *waiting;
         let view = self.core.view.as_ref();
         socket.role = view.map(|view| if view.leads { "master" } else { "replica" });
     }
@@ -293,7 +294,7 @@ impl World for ClientWorld<'_> {
         // Rounded up: no wait ends before its time.
         let wait_ms = relay.wait_left().map(|left| left.as_micros().div_ceil(1_000) as u64);
         Some(Relayed {
-            room_bytes: relay.room(self.core.outputs.end(self.running.slot)),
+            room_bytes: relay.room(self.core.outputs.of(self.running.slot).end()),
             wait_ms,
             is_request: relay.holds_jobs,
         })

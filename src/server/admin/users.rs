@@ -58,7 +58,7 @@ pub fn take_up(
     if !session.keeps_channels(core.pubsub_of(session.face())) {
         return false;
     }
-    let call = core.outputs.call(slot);
+    let call = core.outputs.of(slot).call.as_ref();
     let denied = call.and_then(|call| session.denied_now(call.spec(), &call.args()));
     if let Some(denial) = denied {
         let line = ClientLine { session: session.facts(), socket: socket(core) };
@@ -91,7 +91,7 @@ pub fn take_up_each(core: &mut Core, clients: &mut Clients) -> Vec<(u32, ClientI
     for (slot, client) in clients.iter_mut() {
         let Client { id, session, socket, .. } = client;
         let line = |core: &Core| SocketFacts {
-            waiting: socket.postponed || core.outputs.is_waiting(slot),
+            waiting: socket.postponed || core.outputs.of(slot).waiting,
             ..socket.facts(core.clock.mono_us)
         };
         if !take_up(core, session, slot, line) {

@@ -16,7 +16,6 @@ use crate::pubsub::outbox::{Message, Subject};
 use crate::resp::{Encoder, Protocol};
 use crate::server::connection::calls::{Call, Ending, Over};
 use crate::server::connection::common::Buffers;
-use crate::server::connection::unsent::Unsent;
 use crate::server::outbox::gate::{Content, Gate, TurnNo};
 use crate::server::outbox::output::Handed;
 use crate::server::outbox::schedule::Schedule;
@@ -97,6 +96,10 @@ impl Outputs {
         }
     }
 
+    pub fn of(&self, slot: u32) -> &Output {
+        &self.by_slot[slot as usize]
+    }
+
     pub fn at(&mut self, slot: u32) -> &mut Output {
         &mut self.by_slot[slot as usize]
     }
@@ -106,33 +109,9 @@ impl Outputs {
         self.buffers = Buffers::default();
     }
 
-    /// Bytes that have not left a slot.
-    pub fn unsent_bytes(&self, slot: u32) -> usize {
-        self.by_slot[slot as usize].unsent.len()
-    }
-
-    /// Whether replies in a slot hand over jobs and have not begun to leave.
-    pub fn holds_jobs(&self, slot: u32) -> bool {
-        self.by_slot[slot as usize].has_unsent_jobs()
-    }
-
-    /// Output that has not left a slot.
-    pub fn unsent(&self, slot: u32) -> &Unsent {
-        &self.by_slot[slot as usize].unsent
-    }
-
     /// The output of a slot gives back what buffer it does not need for the few bytes it holds.
     pub fn trim(&mut self, slot: u32) {
         self.by_slot[slot as usize].unsent.trim(&mut self.buffers);
-    }
-
-    pub fn held_bytes(&self, slot: u32) -> usize {
-        self.by_slot[slot as usize].held_bytes()
-    }
-
-    /// Where the output of a slot ends: a position in all that was ever written to its client.
-    pub fn end(&self, slot: u32) -> u64 {
-        self.by_slot[slot as usize].end()
     }
 
     /// Notes that the reply to a command begins at `start` and ends where the output ends now. With
@@ -209,12 +188,8 @@ impl Outputs {
 
     /// Bytes rendered for a client since the last write to it, and all ever thrown away.
     pub fn replied_bytes(&self, client: ClientId) -> u64 {
-        let unsent = self.slot(client).map_or(0, |slot| self.unsent_bytes(slot));
+        let unsent = self.slot(client).map_or(0, |slot| self.of(slot).unsent.len());
         unsent as u64 + self.thrown_bytes + self.nowhere.len() as u64
-    }
-
-    pub fn is_waiting(&self, slot: u32) -> bool {
-        self.by_slot[slot as usize].waiting
     }
 
     /// The turn that a slot's replies wait for first, if they wait for the journal.
@@ -266,11 +241,6 @@ impl Outputs {
         if output.waiting {
             output.call = Some(call);
         }
-    }
-
-    /// The command that the client in `slot` waits in, if it waits.
-    pub fn call(&self, slot: u32) -> Option<&Call> {
-        self.by_slot[slot as usize].call.as_deref()
     }
 
     /// How the engine's reply made the running command end, since this was last asked.
@@ -456,13 +426,13 @@ mod tests {
         assert_eq!(outputs.sent(SLOT, 2), 0);
         assert!(outputs.at(SLOT).has_unsent_jobs());
         assert_eq!(outputs.sent(SLOT, 1), 1);
-        let left = outputs.unsent_bytes(SLOT);
+        let left = outputs.of(SLOT).unsent.len();
         // The second is as long as the first: its first byte is the one after it.
         assert_eq!(outputs.sent(SLOT, left / 2), 0);
         assert!(outputs.at(SLOT).has_unsent_jobs(), "the second has not begun to leave");
         assert_eq!(outputs.sent(SLOT, 1), 1);
         hand(&mut outputs);
-        let left = outputs.unsent_bytes(SLOT);
+        let left = outputs.of(SLOT).unsent.len();
         assert_eq!(outputs.sent(SLOT, left), 1);
     }
 
@@ -484,7 +454,7 @@ mod tests {
             // The output already has content.
             (0..1_000).for_each(|_| outputs.encoder(CLIENT).ok());
             outputs.reply(CLIENT, Reply::Reserved(&vec![job; count]));
-            let (len, held) = (outputs.unsent_bytes(SLOT), outputs.held_bytes(SLOT));
+            let (len, held) = (outputs.of(SLOT).unsent.len(), outputs.of(SLOT).held_bytes());
             assert!(held < len + len / 5 + 2 * 65_536, "{count} of {bytes}: {held} for {len}");
         }
     }
@@ -505,7 +475,7 @@ mod tests {
         outputs.set_replies(CLIENT, Protocol::Resp2, true);
         outputs.on_time(CLIENT, &[Millis(8)]);
         assert_eq!(outputs.left[2..], [Millis(8)]);
-        let left = outputs.unsent_bytes(SLOT);
+        let left = outputs.of(SLOT).unsent.len();
         outputs.sent(SLOT, left);
         assert_eq!(outputs.left[3..], [Millis(9), Millis(9)]);
     }
@@ -515,7 +485,7 @@ mod tests {
         let mut outputs = outputs();
         outputs.set_replies(CLIENT, Protocol::Resp2, true);
         hand(&mut outputs);
-        assert_eq!(outputs.unsent_bytes(SLOT), 0);
+        assert!(outputs.of(SLOT).unsent.is_empty());
         assert!(!outputs.at(SLOT).has_unsent_jobs());
         assert_eq!(outputs.unheard, [SLOT]);
     }
@@ -525,19 +495,19 @@ mod tests {
         let mut outputs = outputs();
         outputs.set_waiting(CLIENT);
         hand(&mut outputs);
-        assert!(!outputs.is_waiting(SLOT) && outputs.at(SLOT).waited);
+        assert!(!outputs.of(SLOT).waiting && outputs.at(SLOT).waited);
         assert_eq!(outputs.answered, [SLOT]);
         assert_eq!((outputs.next_dirty(false), outputs.next_dirty(false)), (Some(SLOT), None));
         // One that is gone gets nothing, and nothing breaks.
         outputs.close(CLIENT, SLOT);
         hand(&mut outputs);
         outputs.encoder(CLIENT).ok();
-        assert_eq!(outputs.unsent_bytes(SLOT), 0);
+        assert!(outputs.of(SLOT).unsent.is_empty());
     }
 
     /// A command of the client's own: `text` is its reply.
     fn reply(outputs: &mut Outputs, text: &str, asked: bool, wrote: bool) {
-        let start = outputs.end(SLOT);
+        let start = outputs.of(SLOT).end();
         outputs.encoder(CLIENT).simple(text);
         outputs.frame(SLOT, start, asked, wrote);
     }
@@ -563,7 +533,7 @@ mod tests {
         assert_eq!(outputs.next_dirty(false), Some(SLOT), "it is looked at again");
         assert_eq!(outputs.sendable_bytes(SLOT), "+added\r\n+PONG\r\n".len());
         outputs.release(6);
-        assert_eq!(outputs.sendable_bytes(SLOT), outputs.unsent_bytes(SLOT));
+        assert_eq!(outputs.sendable_bytes(SLOT), outputs.of(SLOT).unsent.len());
         assert!(!outputs.gate.has_waiting());
     }
 
@@ -571,7 +541,7 @@ mod tests {
     fn without_a_journal_nothing_waits() {
         let mut outputs = outputs();
         reply(&mut outputs, "added", true, true);
-        assert_eq!(outputs.sendable_bytes(SLOT), outputs.unsent_bytes(SLOT));
+        assert_eq!(outputs.sendable_bytes(SLOT), outputs.of(SLOT).unsent.len());
         assert!(!outputs.gate.is_urgent());
     }
 
@@ -632,8 +602,8 @@ mod tests {
         outputs.release(2);
         assert_eq!(outputs.sendable_bytes(SLOT), "*free\r\n".len());
         outputs.release(3);
-        assert_eq!(outputs.sendable_bytes(SLOT), outputs.unsent_bytes(SLOT));
-        outputs.sent(SLOT, outputs.unsent_bytes(SLOT));
+        assert_eq!(outputs.sendable_bytes(SLOT), outputs.of(SLOT).unsent.len());
+        outputs.sent(SLOT, outputs.of(SLOT).unsent.len());
         // Nothing lost by a failed journal is sent.
         message(&mut outputs, "lost", 4);
         message(&mut outputs, "safe", 3);

@@ -18,7 +18,7 @@ pub struct Output {
     /// The client waits for a job, or for the journal.
     pub waiting: bool,
     /// The command it waits in.
-    pub(super) call: Option<Box<Call>>,
+    pub call: Option<Box<Call>>,
     /// Where the replies begin that hand over jobs and have not begun to leave: positions in all that
     /// was ever written to the client.
     handed_at: VecDeque<u64>,
@@ -55,11 +55,11 @@ impl Output {
     }
 
     /// Where it ends: a position in all that was ever written to the client.
-    pub(super) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.sent_bytes + self.unsent.len() as u64
     }
 
-    pub(super) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.unsent.held_bytes()
             + self.gated.bytes()
             + self.handed_at.capacity() * size_of::<u64>()

@@ -111,17 +111,17 @@ impl Turns {
             if client.session.face() == Face::Sentinel {
                 continue;
             }
-            let is_silent = outputs.unsent_bytes(slot) == 0 && !outputs.is_waiting(slot);
+            let is_silent = outputs.of(slot).unsent.is_empty() && !outputs.of(slot).waiting;
             // Whoever looks at this node through its console is to see what happens to it.
             if client.socket.is_pair() && is_silent && !client.session.is_subscribed() {
                 continue;
             }
             client.leave();
-            if outputs.is_waiting(slot) && engine.stop_waiting(client.id) {
+            if outputs.of(slot).waiting && engine.stop_waiting(client.id) {
                 outputs.set_answered(client.id, Ending::Failed);
                 outputs.refuse(client.id, DEMOTED);
             }
-            if outputs.unsent_bytes(slot) == 0 {
+            if outputs.of(slot).unsent.is_empty() {
                 silent.push(slot);
             } else {
                 client.socket.closing_us.get_or_insert(mono_us);

@@ -7,14 +7,14 @@ impl Turns {
     /// Brings what a client holds up to date. Beyond `max-clients-memory` the one that holds most is
     /// closed; so is one with more unread replies than its class may have.
     pub(in crate::server) fn account(&mut self, slot: u32) {
-        let unsent_bytes = self.core.outputs.unsent_bytes(slot) as u64;
+        let unsent_bytes = self.core.outputs.of(slot).unsent.len() as u64;
         if self.core.common.bytes > self.core.options.limits.clients_bytes_max / CROWD_SHARE {
             self.core.outputs.trim(slot);
         }
-        let output_bytes = self.core.outputs.held_bytes(slot);
+        let output_bytes = self.core.outputs.of(slot).held_bytes();
         let has_jobs = self.core.outputs.at(slot).has_unsent_jobs();
         let Some(client) = self.clients.get_mut(slot) else { return };
-        let waiting_bytes = match self.core.outputs.is_waiting(slot) {
+        let waiting_bytes = match self.core.outputs.of(slot).waiting {
             true => self.core.engine.waiting_bytes(client.id),
             false => 0,
         };
@@ -77,7 +77,7 @@ impl Turns {
         for (slot, client) in self.clients.iter() {
             let socket = &client.socket;
             let silent = client.session.is_subscribed() || client.session.is_monitor();
-            let idle = !self.core.outputs.is_waiting(slot)
+            let idle = !self.core.outputs.of(slot).waiting
                 && !silent
                 && limits.idle_us_max.is_some_and(|us| longer(Some(socket.active_us), us));
             let limit = limits.output_of(client.session.is_subscribed());

@@ -68,7 +68,7 @@ impl Turns {
             }
         }
         self.core.watch.counters.output_bytes += count as u64;
-        let left = self.core.outputs.unsent_bytes(slot);
+        let left = self.core.outputs.of(slot).unsent.len();
         if left == 0 && client.socket.closing_us.is_some() {
             self.close(slot);
             return count;

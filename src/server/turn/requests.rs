@@ -44,7 +44,7 @@ impl Turns {
         if self.draining || full || !client.socket.wants_reading() {
             return 0;
         }
-        let is_waiting = client.socket.postponed || self.core.outputs.is_waiting(slot);
+        let is_waiting = client.socket.postponed || self.core.outputs.of(slot).waiting;
         match client.read(is_waiting, &mut self.core.common.buffers) {
             Read::Bytes(count) => {
                 let counters = &mut self.core.watch.counters;
@@ -133,7 +133,7 @@ impl Turns {
         self.core.outputs.set_current(client.id, slot);
         let after = self.run_frames(slot, &mut client, until_us);
         client.input.trim_buffer(&mut self.core.common.buffers);
-        let waiting = self.core.outputs.is_waiting(slot);
+        let waiting = self.core.outputs.of(slot).waiting;
         let socket = &mut client.socket;
         socket.behind = after == After::Behind;
         let postponed = after == After::Postponed;
@@ -174,7 +174,7 @@ impl Turns {
         let locked = open.before_auth();
         let face = session.face();
         let running = RunningClient { id: *id, slot, face, socket, input_bytes: input.len() };
-        let unsent_before = self.core.outputs.unsent_bytes(slot);
+        let unsent_before = self.core.outputs.of(slot).unsent.len();
         let mut world = ClientWorld::new(&mut self.core, &mut self.clients, running);
         let began_us = world.now_us();
         let after = loop {

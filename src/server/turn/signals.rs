@@ -50,8 +50,9 @@ impl Turns {
             if is_stuck && !client.socket.midway && self.core.outputs.is_held(slot) {
                 return false;
             }
-            let holds = client.socket.relay.is_some() && self.core.outputs.holds_jobs(slot);
-            client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0 || holds
+            let holds =
+                client.socket.relay.is_some() && self.core.outputs.of(slot).has_unsent_jobs();
+            client.socket.midway || !self.core.outputs.of(slot).unsent.is_empty() || holds
         };
         !self.clients.iter().any(busy)
     }
@@ -63,15 +64,15 @@ impl Turns {
         // leader.
         let asks = |session: &Session| session.face() == Face::Sentinel && !session.is_subscribed();
         self.close_those(|core, (slot, client)| {
-            let is_silent = core.outputs.unsent_bytes(slot) == 0;
-            core.outputs.is_waiting(slot) || (is_silent && asks(&client.session))
+            let is_silent = core.outputs.of(slot).unsent.is_empty();
+            core.outputs.of(slot).waiting || (is_silent && asks(&client.session))
         });
     }
 
     /// At an orderly stop: what the console has not handed on by now goes back.
     pub fn take_back(&mut self) {
         self.close_those(|core, (slot, client)| {
-            client.socket.relay.is_some() && core.outputs.holds_jobs(slot)
+            client.socket.relay.is_some() && core.outputs.of(slot).has_unsent_jobs()
         });
     }
 

@@ -105,7 +105,7 @@ impl Turns {
         let voters = self.core.view.iter().flat_map(|view| &view.nodes).filter(|at| at.is_voter);
         let given_up = if voters.count() > 1 { given_up } else { 0 };
         self.close_those(|core, (slot, client)| {
-            let waits = core.outputs.is_waiting(slot) || client.session.is_subscribed();
+            let waits = core.outputs.of(slot).waiting || client.session.is_subscribed();
             let up_to = if client.socket.is_pair() { newest } else { given_up };
             let first = core.outputs.first_gated(slot).unwrap_or(TurnNo::MAX);
             (waits || first <= up_to) && client.session.face() == Face::Data
