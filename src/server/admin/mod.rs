@@ -33,7 +33,6 @@ use crate::resp::{Encoder, Protocol, ProtocolError};
 use crate::server::connection::calls::{Call, Ending};
 use crate::server::connection::client::{Client, Socket};
 use crate::server::connection::clients::Clients;
-use crate::server::connection::common::Buffers;
 use crate::server::core::Core;
 use crate::server::outbox::Output;
 use crate::session::acl::Acl;
@@ -46,7 +45,7 @@ use smallvec::SmallVec;
 /// The server around one running client.
 #[derive(Debug)]
 pub struct ClientWorld<'a> {
-    core: &'a mut Core,
+    pub core: &'a mut Core,
     /// All clients but the running one.
     others: &'a mut Clients,
     running: RunningClient<'a>,
@@ -99,36 +98,6 @@ impl<'a> ClientWorld<'a> {
         let (start, facts) = self.frame;
         let wrote = self.core.facts.count > facts;
         self.core.outputs.frame(self.running.slot, start, self.asked, wrote);
-    }
-
-    /// Whether one more line that an unauthenticated client causes may go to the log.
-    pub fn admits_line(&mut self) -> bool {
-        self.core.common.lines.admits()
-    }
-
-    /// Whether the running client waits for a job.
-    pub fn is_waiting(&self) -> bool {
-        self.core.outputs.of(self.running.slot).waiting
-    }
-
-    /// Bytes of facts that were decided and not proposed.
-    pub fn facts_bytes(&self) -> usize {
-        self.core.facts.bytes.len()
-    }
-
-    /// Whether so many messages are in transit that no further commands may run.
-    pub fn is_outbox_full(&self) -> bool {
-        self.core.messages.is_full()
-    }
-
-    /// Bytes of replies to the running client that have not left.
-    pub fn unsent_bytes(&self) -> usize {
-        self.core.outputs.of(self.running.slot).unsent.len()
-    }
-
-    /// Buffers for what clients send.
-    pub fn buffers(&mut self) -> &mut Buffers {
-        &mut self.core.common.buffers
     }
 
     /// When the last command was over; monotonic, µs.
@@ -186,7 +155,10 @@ impl<'a> ClientWorld<'a> {
         let is_subscribed = self.core.messages.pubsub.counts(client) != [0; 2];
         let unsent_max = match limits.output_of(is_subscribed).hard {
             0 => u64::MAX,
-            hard => hard.saturating_sub(self.unsent_bytes() as u64),
+            hard => {
+                let unsent = &self.core.outputs.of(self.running.slot).unsent;
+                hard.saturating_sub(unsent.len() as u64)
+            }
         };
         unsent_max.min(left as u64)
     }
@@ -385,7 +357,7 @@ impl World for ClientWorld<'_> {
         let now_ms = self.core.clock.now.floor().0;
         let line = self.own_line(asker);
         let entry = DenialEntry::new(denied, context, user, line.to_string(), now_ms);
-        if denied.0 == Reason::Auth && self.admits_line() {
+        if denied.0 == Reason::Auth && self.core.common.lines.admits() {
             tracing::warn!(
                 client = %asker.id(),
                 peer = line.socket.addr,

@@ -178,10 +178,10 @@ impl Turns {
         let mut world = ClientWorld::new(&mut self.core, &mut self.clients, running);
         let began_us = world.now_us();
         let after = loop {
-            if world.is_waiting() {
+            if world.core.outputs.of(slot).waiting {
                 break After::Idle;
             }
-            let unsent_bytes = world.unsent_bytes();
+            let unsent_bytes = world.core.outputs.of(slot).unsent.len();
             // One that goes on sending may have to get rid of all its requests before it reads.
             if unsent_bytes > OUTPUT_HOLD_BYTES && input.len() < INPUT_HOLD_BYTES {
                 break After::Held;
@@ -189,7 +189,8 @@ impl Turns {
             if unsent_bytes > unsent_before + OUTPUT_BYTES_PER_TURN {
                 break After::Behind;
             }
-            if world.is_outbox_full() || world.facts_bytes() > PROPOSAL_BYTES {
+            let is_full = world.core.messages.is_full();
+            if is_full || world.core.facts.bytes.len() > PROPOSAL_BYTES {
                 break After::Behind;
             }
             if self.draining && !midway {
@@ -199,13 +200,13 @@ impl Turns {
             let limits = if session.is_locked() { locked } else { open };
             match framer.next(&mut input.bytes, &limits) {
                 Framed::Incomplete if refilled && input.has_later() => break After::Behind,
-                Framed::Incomplete if input.take_later(world.buffers()) => {
+                Framed::Incomplete if input.take_later(&mut world.core.common.buffers) => {
                     refilled = true;
                     continue;
                 }
                 Framed::Incomplete => break After::Idle,
                 Framed::Attack => {
-                    if world.admits_line() {
+                    if world.core.common.lines.admits() {
                         let peer = &socket.peer;
                         tracing::warn!(%peer, "an HTTP request came in: possibly a browser under attack; closed");
                     }
