@@ -6,6 +6,7 @@
 pub mod acl;
 pub mod client_line;
 pub mod hash_slots;
+pub mod kept;
 pub mod standing;
 pub mod world;
 

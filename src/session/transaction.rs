@@ -14,6 +14,7 @@ use crate::engine::model::request::{QueueName, Request};
 use crate::error::Error;
 use crate::ids::Db;
 use crate::limits::{TRANSACTION_ARGUMENTS_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
+use crate::session::kept::KeptCommand;
 use crate::session::world::{CommandEnd, World};
 use crate::session::{CommandPlace, CommandStep, NodeStanding, Session, relayed};
 
@@ -22,7 +23,7 @@ const OPENED_BYTES: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct QueuedCommands {
-    commands: Vec<Queued>,
+    commands: Vec<KeptCommand>,
     bytes: usize,
     arguments: usize,
     /// The database that SELECT among them chose.
@@ -37,37 +38,10 @@ pub(super) struct QueuedCommands {
     slot: Option<u16>,
 }
 
-/// One queued command: its words one after another, and where each ends.
-#[derive(Debug)]
-struct Queued {
-    spec: &'static CommandSpec,
-    words: Box<[u8]>,
-    ends: Box<[u32]>,
-}
-
-impl Queued {
-    fn copy(spec: &'static CommandSpec, args: &[&[u8]]) -> Queued {
-        let words = args.concat().into_boxed_slice();
-        let mut end = 0;
-        // A transaction's bytes are limited far below 2^32.
-        let ends = args.iter().map(|arg| {
-            end += arg.len() as u32;
-            end
-        });
-        Queued { spec, ends: ends.collect(), words }
-    }
-
-    fn args(&self) -> Vec<&[u8]> {
-        let starts = std::iter::once(&0).chain(self.ends.iter());
-        let spans = starts.zip(self.ends.iter());
-        spans.map(|(start, end)| &self.words[*start as usize..*end as usize]).collect()
-    }
-
-    /// Bytes held for it.
-    fn cost(args: &[&[u8]]) -> usize {
-        let words: usize = args.iter().map(|arg| arg.len() + size_of::<u32>()).sum();
-        words + size_of::<Queued>()
-    }
+/// Bytes held for a queued command.
+fn cost(args: &[&[u8]]) -> usize {
+    let words: usize = args.iter().map(|arg| arg.len() + size_of::<u32>()).sum();
+    words + size_of::<KeptCommand>()
 }
 
 impl QueuedCommands {
@@ -200,7 +174,7 @@ impl Session {
         world: &mut dyn World,
     ) -> CommandStep {
         let Some(queue) = &mut self.transaction else { return CommandStep::Failed };
-        let bytes = Queued::cost(args);
+        let bytes = cost(args);
         let refused = if spec.has(Flag::NoMulti) {
             Some("ERR Command not allowed inside a transaction".to_string())
         } else if queue.commands.len() >= TRANSACTION_COMMANDS_MAX {
@@ -225,7 +199,7 @@ impl Session {
         if !queue.spoilt {
             queue.bytes += bytes;
             queue.arguments += args.len();
-            queue.commands.push(Queued::copy(spec, args));
+            queue.commands.push(KeptCommand::new(spec, args));
         }
         world.encoder(self.id).simple("QUEUED");
         CommandStep::Done
@@ -250,7 +224,8 @@ impl Session {
     }
 
     fn exec_all(&mut self, queue: &QueuedCommands, world: &mut dyn World) -> CommandStep {
-        let args: Vec<Vec<&[u8]>> = queue.commands.iter().map(Queued::args).collect();
+        let args: Vec<Vec<&[u8]>> =
+            queue.commands.iter().map(|queued| queued.args().collect()).collect();
         let commands = parsed(queue, &args, self.db);
         match self.begin_whole(queue, &commands, world) {
             Ok(TransactionBegun::Begun(_)) => {}

@@ -38,6 +38,7 @@ use crate::server::outbox::Output;
 use crate::session::acl::Acl;
 use crate::session::acl::log::{Context, DeniedEntry as DenialEntry, Reason};
 use crate::session::hash_slots::Owner;
+use crate::session::kept::KeptCommand;
 use crate::session::world::{Admin, CommandEnd, Obstacles, Relayed, Served, World};
 use crate::session::{ClientLine, NodeStanding, Session, SocketFacts};
 use smallvec::SmallVec;
@@ -128,7 +129,8 @@ impl<'a> ClientWorld<'a> {
         match how {
             CommandEnd::Again => None,
             CommandEnd::Waiting => {
-                outputs.set_call(self.running.slot, Box::new(Call::new(spec, args, took_ns)));
+                let call = Call { command: KeptCommand::new(spec, args), took_ns };
+                outputs.set_call(self.running.slot, Box::new(call));
                 None
             }
             CommandEnd::Rejected => {

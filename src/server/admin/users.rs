@@ -5,7 +5,7 @@ use crate::config::{Config, file};
 use crate::ids::ClientId;
 use crate::limits::ACL_FILE_BYTES_MAX;
 use crate::server::admin::{ClientWorld, clients};
-use crate::server::connection::calls::Ending;
+use crate::server::connection::calls::{Call, Ending};
 use crate::server::connection::client::Client;
 use crate::server::connection::clients::Clients;
 use crate::server::core::{Core, Users};
@@ -58,8 +58,10 @@ pub fn take_up(
     if !session.keeps_channels(core.pubsub_of(session.face())) {
         return false;
     }
-    let call = core.outputs.of(slot).call.as_ref();
-    let denied = call.and_then(|call| session.denied_now(call.spec(), &call.args()));
+    let call = core.outputs.of(slot).call.as_deref();
+    let denied = call.and_then(|Call { command, .. }| {
+        session.denied_now(command.spec, &command.args().collect::<Vec<_>>())
+    });
     if let Some(denial) = denied {
         let line = ClientLine { session: session.facts(), socket: socket(core) };
         let entry = denial.entry(session.user_name(), &line, core.clock.now.floor().0);

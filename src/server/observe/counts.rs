@@ -9,7 +9,7 @@ use crate::observe::lateness::Lateness;
 use crate::observe::rates::Rates;
 use crate::observe::slowlog::{self, SlowLog};
 use crate::server::clock::turn_clock::TurnClock;
-use crate::server::connection::calls::{Caller, Ending, Over};
+use crate::server::connection::calls::{Call, Caller, Ending, Over};
 use crate::server::observe::oldest_ready::OldestReady;
 use crate::server::observe::resident::Resident;
 use crate::server::outbox::Outputs;
@@ -85,17 +85,13 @@ impl Watch {
         caller: impl Fn(ClientId, u32) -> Option<Caller>,
     ) {
         for Over { client, slot, call, end, reply_ns } in std::mem::take(&mut outputs.over) {
-            let took_ns = call.took_ns() + reply_ns;
-            if self.count_call(call.spec(), end, took_ns, slow)
+            let Call { command, took_ns } = &*call;
+            let took_ns = took_ns + reply_ns;
+            if self.count_call(command.spec, end, took_ns, slow)
                 && let Some((addr, name)) = caller(client, slot)
             {
-                let entry = slowlog::SlowEntry::new(
-                    clock.now_s(),
-                    call.spec(),
-                    &call.args(),
-                    addr,
-                    took_ns,
-                );
+                let (spec, args) = (command.spec, command.args().collect::<Vec<_>>());
+                let entry = slowlog::SlowEntry::new(clock.now_s(), spec, &args, addr, took_ns);
                 let entry = slowlog::SlowEntry { name, ..entry };
                 self.slow_log.add(entry, slow.len_max, slow.bytes_max);
             }
