@@ -12,6 +12,7 @@ pub mod hash_slot;
 pub mod ids;
 pub mod journal;
 pub mod limits;
+mod lock;
 pub mod nearest;
 pub mod observe;
 pub mod pool;

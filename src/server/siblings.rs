@@ -10,13 +10,14 @@
 use crate::cluster::members::names::{Address, Listed};
 use crate::config::Config;
 use crate::config::options::Name;
+use crate::lock::lock;
 use crate::observe::cluster::ClusterView;
 use crate::server::clock::timer::mono_us;
 use crate::server::connection::wake::Notifier;
 use crate::server::observe::status::{ServiceState, StatusBoard};
 use crate::session::acl::{Acl, AclUsers};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The siblings of one partition. A process with one partition has none.
 #[derive(Debug)]
@@ -332,8 +333,4 @@ impl Siblings {
         let (before, rest) = self.process.partitions.split_at(self.own.into());
         before.iter().chain(&rest[1..])
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

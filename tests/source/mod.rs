@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Who may use whom: a module, and the modules of this crate that it may name. Leaves may be named
 /// by all.
-const LEAVES: [&str; 9] =
-    ["error", "glob", "hash_slot", "ids", "limits", "nearest", "pool", "time", "words"];
+const LEAVES: [&str; 10] =
+    ["error", "glob", "hash_slot", "ids", "limits", "lock", "nearest", "pool", "time", "words"];
 const MAY_USE: [(&str, &[&str]); 13] = [
     ("wheel", &["wheel"]),
     ("calendar", &["calendar"]),

@@ -3,12 +3,13 @@
 
 use crate::console::site::client::HandOn;
 use crate::limits::CONSOLE_STALL_TIME;
+use crate::lock::lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::Future;
 use std::io;
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -22,11 +23,7 @@ pub struct Leaving(Arc<Mutex<Vec<HandOn>>>);
 impl Leaving {
     /// It leaves next.
     pub fn add(&self, answer: HandOn) {
-        self.lock().push(answer);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<HandOn>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).push(answer);
     }
 }
 
@@ -73,7 +70,7 @@ impl<S: AsyncWrite + Unpin + Peered> Patient<S> {
         write: impl FnOnce(Pin<&mut S>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let leaving = self.leaving.clone();
-        let mut answers = leaving.lock();
+        let mut answers = lock(&leaving.0);
         let Some((next, later)) = answers.split_first() else {
             return write(Pin::new(&mut self.stream));
         };

@@ -2,8 +2,9 @@
 
 use crate::console::pages::forecast;
 use crate::console::words::value::{Command, Value};
+use crate::lock::lock;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Replies kept at a time.
@@ -43,7 +44,7 @@ impl Kept {
     pub fn find(&self, user: &[u8], db: u8, command: &Command) -> Option<Value> {
         good_for(command)?;
         let key = (user.to_vec(), db, command.clone());
-        let kept = self.lock();
+        let kept = lock(&self.0);
         let reply = kept.get(&key)?;
         (reply.made.elapsed() < reply.good).then(|| reply.value.clone())
     }
@@ -66,7 +67,7 @@ impl Kept {
             _ => value,
         };
         let (good, bytes) = (least.max(took * GOOD_TIMES), value.memory_bytes());
-        let mut kept = self.lock();
+        let mut kept = lock(&self.0);
         kept.retain(|_, reply| reply.made.elapsed() < reply.good);
         let held: usize = kept.values().map(|reply| reply.bytes).sum();
         let fits = bytes <= KEPT_BYTES_MAX / 8 && held + bytes <= KEPT_BYTES_MAX;
@@ -79,11 +80,7 @@ impl Kept {
 
     /// Drops a user's cached replies: something was changed.
     pub fn forget(&self, user: &[u8]) {
-        self.lock().retain(|(whose, ..), _| whose != user);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<CacheKey, CachedReply>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).retain(|(whose, ..), _| whose != user);
     }
 }
 
@@ -115,7 +112,7 @@ mod tests {
             let asked = command!["DELAY.FORECAST", queue.to_string(), "1m", "60"];
             kept.keep(b"a", 0, asked, Value::Null, 0, Duration::ZERO);
         }
-        assert_eq!(kept.lock().len(), KEPT_MAX);
+        assert_eq!(lock(&kept.0).len(), KEPT_MAX);
     }
 
     /// They stayed until 256 others had come, whatever they held: a page of queues with long names is a MB.
@@ -128,10 +125,10 @@ mod tests {
             kept.keep(b"a", 0, asked, page(bytes), 0, Duration::ZERO);
         };
         (0..KEPT_MAX).for_each(|queue| keep(queue, 100_000));
-        let held = |kept: &Kept| kept.lock().values().map(|reply| reply.bytes).sum::<usize>();
+        let held = |kept: &Kept| lock(&kept.0).values().map(|reply| reply.bytes).sum::<usize>();
         assert!(held(&kept) <= KEPT_BYTES_MAX && held(&kept) > KEPT_BYTES_MAX / 2);
-        kept.lock().values_mut().for_each(|reply| reply.good = Duration::ZERO);
+        lock(&kept.0).values_mut().for_each(|reply| reply.good = Duration::ZERO);
         keep(999, KEPT_BYTES_MAX / 2);
-        assert!(kept.lock().is_empty(), "one that is too large, and none that is old");
+        assert!(lock(&kept.0).is_empty(), "one that is too large, and none that is old");
     }
 }

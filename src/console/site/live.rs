@@ -3,6 +3,7 @@
 use crate::console::site::{SessionRequest, Site};
 use crate::console::view::response::problem;
 use crate::limits::CONSOLE_SENT_BYTES_MAX;
+use crate::lock::lock;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderValue};
@@ -11,7 +12,7 @@ use futures_util::stream::{Stream, StreamExt, unfold};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::interval;
@@ -94,7 +95,7 @@ pub fn page(asked: &SessionRequest, text: String) -> Response {
 impl SentPages {
     /// The number of a new stream, which was sent nothing.
     fn begin(&self, session: &str) -> u64 {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.last_number += 1;
         let number = state.last_number;
         state.pages.insert((session.to_owned(), number), SentPage::default());
@@ -108,7 +109,7 @@ impl SentPages {
         version: Option<u64>,
         text: &str,
     ) -> Option<(u64, Option<Json>)> {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         let next = state.last_number + 1;
         let sent = state.pages.get_mut(key)?;
         if text.len() > CONSOLE_SENT_BYTES_MAX {
@@ -120,15 +121,11 @@ impl SentPages {
         state.last_number = next;
         Some((next, parts))
     }
-
-    fn lock(&self) -> MutexGuard<'_, SentState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for OpenPage {
     fn drop(&mut self) {
-        self.site.sent.lock().pages.remove(&self.key);
+        lock(&self.site.sent.0).pages.remove(&self.key);
     }
 }
 
@@ -271,6 +268,6 @@ mod tests {
         let large = "x".repeat(CONSOLE_SENT_BYTES_MAX + 1);
         let (version, _) = sent.renew(&key, None, &large[1..]).expect("it fits");
         assert_eq!(sent.renew(&key, Some(version), &large), None);
-        assert!(sent.lock().pages[&key].text.is_empty());
+        assert!(lock(&sent.0).pages[&key].text.is_empty());
     }
 }

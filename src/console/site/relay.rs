@@ -4,9 +4,10 @@
 //! Before a command takes a job the server knows whether the answer fits. If a job is taken anyway and its answer never
 //! reaches the client, it goes back to its old place: until [`Relay::hand_on`] it counts as unsent.
 
+use crate::lock::lock;
 use std::any::Any;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,7 @@ impl Relay {
 
     /// The next commands may answer `bytes` from position `from` on, and wait until `wait_until`.
     pub fn begin(&self, from: u64, bytes: usize, wait_until: Option<Instant>) {
-        let mut terms = self.lock();
+        let mut terms = lock(&self.terms);
         terms.until = Some(from.saturating_add(bytes as u64));
         terms.wait_until = wait_until;
         terms.stopped = false;
@@ -58,7 +59,7 @@ impl Relay {
 
     /// How many bytes a command may answer if its reply begins at `end`.
     pub fn room(&self, end: u64) -> u64 {
-        let terms = self.lock();
+        let terms = lock(&self.terms);
         match terms.until {
             _ if terms.stopped => 0,
             Some(until) => until.saturating_sub(end),
@@ -68,12 +69,12 @@ impl Relay {
 
     /// Refuses further commands until the next request begins.
     pub fn stop(&self) {
-        self.lock().stopped = true;
+        lock(&self.terms).stopped = true;
     }
 
     /// How long a command may wait that runs now; none: as long as it says.
     pub fn wait_left(&self) -> Option<Duration> {
-        let until = self.lock().wait_until?;
+        let until = lock(&self.terms).wait_until?;
         Some(until.saturating_duration_since(Instant::now()))
     }
 
@@ -84,7 +85,7 @@ impl Relay {
         position: u64,
         write: impl FnOnce() -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        let mut terms = self.lock();
+        let mut terms = lock(&self.terms);
         if terms.taken_back && terms.handed_on < position {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
@@ -98,13 +99,13 @@ impl Relay {
 
     /// Whether answers up to `position` can still be handed on.
     pub fn is_good(&self, position: u64) -> bool {
-        let terms = self.lock();
+        let terms = lock(&self.terms);
         !terms.taken_back || terms.handed_on >= position
     }
 
     /// Nothing more is handed on from here; up to where it was.
     pub fn take_back(&self) -> u64 {
-        let mut terms = self.lock();
+        let mut terms = lock(&self.terms);
         terms.taken_back = true;
         terms.handed_on
     }
@@ -112,21 +113,17 @@ impl Relay {
     /// The server ends a session's connection because no reply can come on it any more, and not because of its user: the
     /// next one under the same agreement begins with this user, if nothing has been changed in it.
     pub fn leave(&self, user: LeftUser) {
-        self.lock().user = Some(user);
+        lock(&self.terms).user = Some(user);
     }
 
     /// Whether it was left so.
     pub fn is_left(&self) -> bool {
-        self.lock().user.is_some()
+        lock(&self.terms).user.is_some()
     }
 
     /// The user of the connection before, once.
     pub fn resume(&self) -> Option<LeftUser> {
-        self.lock().user.take()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RelayTerms> {
-        self.terms.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.terms).user.take()
     }
 }
 

@@ -7,10 +7,11 @@ use crate::console::site::client::{Connector, Ends, Link};
 use crate::console::view::chrome::{ActionResult, May};
 use crate::console::words::value::{Command, Value, command};
 use crate::limits::{CONSOLE_IDLE_TIME, CONSOLE_SESSION_TIME};
+use crate::lock::lock;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// A logged-in user.
@@ -266,8 +267,4 @@ fn make_room(sessions: &mut HashMap<String, Arc<Session>>) {
     if let Some(key) = last.map(|session| session.key.clone()) {
         sessions.remove(&key);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,12 +6,13 @@
 //! same proxy does not lock its user out.
 
 use crate::limits::{CONSOLE_SESSION_TIME, CONSOLE_TRIED_MAX, CONSOLE_WRONG_MAX};
+use crate::lock::lock;
 use sha2::{Digest, Sha256};
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const WRONG_COUNTS: Duration = Duration::from_secs(60);
@@ -157,10 +158,6 @@ fn network(address: IpAddr) -> IpAddr {
         }
         address => address,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::cluster::members::claims::Claims;
 use crate::cluster::peer::hello::{Called, Secret};
 use crate::cluster::raft::codec::{Head, Outgoing};
 use crate::journal::{Arrived, Disk};
+use crate::lock::lock;
 use crate::server::cluster::connection::Parts;
 use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::poll::Wakeup;
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Bases that have come from others, are whole, and have not taken the place of the log.
 pub type ArrivedBases = Arc<Mutex<Vec<Arrived>>>;
@@ -49,6 +50,7 @@ pub enum BaseEvent {
     Arrived { peer: u64, head: Head, bodies: Vec<Bytes> },
 }
 
+/// Nothing in it is locked for longer than moving its content takes.
 #[derive(Debug)]
 pub struct Bases {
     storage: Arc<Disk>,
@@ -165,9 +167,4 @@ impl Bases {
         lock(&self.events).push(event);
         self.wakeup.wake();
     }
-}
-
-/// It is held only for as long as moving its content takes.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,13 +12,14 @@ use crate::journal::record::{RecordKind, span};
 
 use crate::journal::{JournalError, Log, OwnedEntry, SegmentEntry, Storage, may_pass};
 use crate::limits::APPEND_BYTES_MAX;
+use crate::lock::lock;
 use crate::server::cluster::bases::ArrivedBases;
 use crate::server::cluster::raft_loop::LogDone;
 use crate::time::Micros;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// An operation.
 #[derive(Debug)]
@@ -184,7 +185,7 @@ impl<S: Storage> EntryLog<S> {
         if self.log.bounds().0 == Index(base.index).next() {
             return Ok(());
         }
-        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut arrived = lock(&self.arrived);
         let found = arrived.iter_mut().find(|one| one.position().index.0 == base.index);
         let found = found.filter(|one| one.position().epoch == base.term);
         let found = found.ok_or_else(|| {

@@ -6,6 +6,7 @@ use crate::cluster::members::names::Listed;
 use crate::cluster::peer::verify::VerifyNote;
 use crate::cluster::raft::entry::Base;
 use crate::limits::{APPEND_BYTES_MAX, TOLD_BYTES, TOLD_BYTES_MAX};
+use crate::lock::lock;
 use crate::server::cluster::poll::Wakeup;
 use crate::server::connection::wake::Notifier;
 use crate::time::Micros;
@@ -14,7 +15,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What the turn asks of the raft thread, in addition to its proposals.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,7 @@ pub enum Ask {
     Stop,
 }
 
+/// Nothing in it is locked for longer than moving its content takes.
 #[derive(Debug)]
 pub struct Mailbox {
     notifier: Arc<Notifier>,
@@ -269,11 +271,6 @@ fn bytes_of(told: &DriverEvent) -> usize {
         DriverEvent::Delivered(entry) => TOLD_BYTES + entry.bytes(),
         _ => TOLD_BYTES,
     }
-}
-
-/// It is held only for as long as moving its content takes.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

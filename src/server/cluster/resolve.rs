@@ -1,10 +1,11 @@
 //! Addresses of host names. The system is asked by threads of their own: it may take seconds.
 
 use crate::cluster::members::names::{Address, Name};
+use crate::lock::lock;
 use crate::server::cluster::poll::Wakeup;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub type Resolved = (Name, io::Result<Vec<SocketAddr>>);
 
@@ -27,7 +28,7 @@ impl Resolver {
         let thread = std::thread::Builder::new().name("delayd-names".to_owned());
         thread.spawn(move || {
             let addresses = (&host[..], port).to_socket_addrs().map(Iterator::collect);
-            found.lock().unwrap_or_else(PoisonError::into_inner).push((name, addresses));
+            lock(&found).push((name, addresses));
             wakeup.wake();
         })?;
         Ok(())
@@ -35,7 +36,7 @@ impl Resolver {
 
     /// The results since the last call.
     pub fn take(&self) -> Vec<Resolved> {
-        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.found))
     }
 }
 

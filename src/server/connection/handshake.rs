@@ -2,6 +2,7 @@
 //! other client is to wait.
 
 use crate::limits::TLS_HANDSHAKE_MS_MAX;
+use crate::lock::lock;
 use crate::server::connection::lines::LineRate;
 use crate::server::connection::stream::{Accepted, ConnectionEnds, Stream};
 use crate::server::connection::tls::Tls;
@@ -10,7 +11,7 @@ use rustls::{ServerConfig, ServerConnection};
 use std::io;
 use std::net;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -79,7 +80,7 @@ impl Handshakes {
 
     /// Those that are over and went well.
     pub fn take(&self) -> Vec<Accepted> {
-        let done = std::mem::take(&mut *self.shared.lock());
+        let done = std::mem::take(&mut *lock(&self.shared.done));
         self.shared.count.fetch_sub(done.len(), Ordering::Relaxed);
         let ready = |(socket, session): DoneHandshake| {
             let socket = TcpStream::from_std(socket)?;
@@ -88,12 +89,6 @@ impl Handshakes {
         };
         // Clients that have disconnected by now are dropped.
         done.into_iter().filter_map(|done| ready(done).ok()).collect()
-    }
-}
-
-impl SharedHandshakes {
-    fn lock(&self) -> MutexGuard<'_, Vec<DoneHandshake>> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -108,7 +103,7 @@ async fn serve(mut receiver: UnboundedReceiver<BegunHandshake>, shared: Arc<Shar
             let late = || io::Error::new(io::ErrorKind::TimedOut, "it took longer than 10 s");
             match shaken.unwrap_or_else(|_| Err(late())) {
                 Ok(done) => {
-                    shared.lock().push(done);
+                    lock(&shared.done).push(done);
                     shared.notifier.notify();
                 }
                 Err(error) => {

@@ -1,8 +1,9 @@
 //! How many log lines unauthenticated clients may cause.
 
 use crate::limits::{STRANGER_LINE_US, STRANGER_LINES_AT_ONCE};
+use crate::lock::lock;
 use crate::server::clock::timer;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Bounds how often lines of one kind are written that any caller can cause: ten at once, and one a second. The others
 /// are counted.
@@ -24,12 +25,12 @@ impl LineRate {
 
     /// How many lines were left out since this was last asked, if any was.
     pub fn left_out(&self) -> Option<u64> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = lock(&self.0);
         Some(std::mem::take(&mut lines.left_out)).filter(|count| *count > 0)
     }
 
     fn admits_at(&self, mono_us: u64) -> bool {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = lock(&self.0);
         let earned_us = lines
             .earned_us
             .max(mono_us.saturating_sub((STRANGER_LINES_AT_ONCE - 1) * STRANGER_LINE_US));

@@ -1,9 +1,10 @@
 //! A connection within the process, for a server without sockets.
 
 use crate::ids::ClientId;
+use crate::lock::lock;
 use bytes::BytesMut;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 /// The server's end.
@@ -155,8 +156,4 @@ impl Pipes {
     fn wake(&mut self) {
         self.waker.take().into_iter().for_each(Waker::wake);
     }
-}
-
-fn lock(pipes: &Mutex<Pipes>) -> MutexGuard<'_, Pipes> {
-    pipes.lock().unwrap_or_else(PoisonError::into_inner)
 }

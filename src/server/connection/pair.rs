@@ -2,12 +2,13 @@
 //! remote visitor, such as a browser.
 
 use crate::console::site::relay::Relay;
+use crate::lock::lock;
 use crate::server::connection::stream::{Accepted, ConnectionEnds, Stream};
 use crate::server::connection::wake::Notifier;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Where other threads leave their pairs, and the loop takes them.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Pairs {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = lock(&self.made);
         made.push(Made {
             stream: theirs,
             peer: ConnectionEnds::Tcp { peer, local },
@@ -63,7 +64,7 @@ impl Pairs {
 
     /// New connections since the last time, as if they had been accepted.
     pub fn take(&self) -> Vec<Accepted> {
-        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
+        let made = std::mem::take(&mut *lock(&self.made));
         let ready = |Made { stream, peer, relay, is_proven }| {
             let stream = Stream::Unix(tokio::net::UnixStream::from_std(stream)?);
             io::Result::Ok(Accepted::Relayed { stream, peer, relay, is_proven })

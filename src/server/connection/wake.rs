@@ -1,8 +1,9 @@
 //! Which clients' sockets have something to do: each client has a waker of its own, which puts the
 //! client's slot on one list and wakes the turn loop once.
 
+use crate::lock::lock;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 /// The slots woken since the last turn, and the loop to wake for them.
@@ -38,7 +39,7 @@ impl Notifier {
     /// Takes the woken slots, in the order in which they were woken; a slot may be listed twice. If
     /// there are none, `turn_loop` is woken when that changes.
     pub fn take(&self, slots: &mut Vec<u32>, turn_loop: &Waker) -> Notified {
-        let mut pending = self.lock();
+        let mut pending = lock(&self.pending);
         slots.append(&mut pending.slots);
         if !pending.turn_loop.as_ref().is_some_and(|w| w.will_wake(turn_loop)) {
             pending.turn_loop = Some(turn_loop.clone());
@@ -52,7 +53,7 @@ impl Notifier {
 
     /// Another thread has news for the loop.
     pub fn notify(&self) {
-        let mut pending = self.lock();
+        let mut pending = lock(&self.pending);
         if !mem::replace(&mut pending.notice, true)
             && let Some(waker) = &pending.turn_loop
         {
@@ -62,26 +63,26 @@ impl Notifier {
 
     /// Whether another thread has news that the loop has not taken.
     pub fn has_news(&self) -> bool {
-        self.lock().notice
+        lock(&self.pending).notice
     }
 
     /// Asks the loop to stop.
     pub fn stop(&self) {
-        self.lock().stop = true;
+        lock(&self.pending).stop = true;
         self.wake();
     }
 
     /// Asks the loop to stop as if it had been asked so often, and not to hurry if it has been already: a signal reaches
     /// the loops of all partitions, and each asks the others.
     pub fn stop_at_least(&self, times: u32) {
-        let mut pending = self.lock();
+        let mut pending = lock(&self.pending);
         pending.told = pending.told.max(times);
         drop(pending);
         self.wake();
     }
 
     fn wake(&self) {
-        let pending = self.lock();
+        let pending = lock(&self.pending);
         if let Some(waker) = &pending.turn_loop {
             waker.wake_by_ref();
         }
@@ -91,10 +92,6 @@ impl Notifier {
     /// has nothing to do.
     pub fn waker(self: &Arc<Notifier>, slot: u32) -> Waker {
         Waker::from(Arc::new(SlotWaker { slot, notifier: Arc::clone(self) }))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,7 +107,7 @@ impl Wake for SlotWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut pending = self.notifier.lock();
+        let mut pending = lock(&self.notifier.pending);
         pending.slots.push(self.slot);
         if pending.slots.len() == 1
             && let Some(waker) = &pending.turn_loop

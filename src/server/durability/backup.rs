@@ -15,13 +15,14 @@ use crate::cluster::timing::freshness::as_of;
 use crate::ids::{ClientId, Index};
 use crate::journal::{BaseId, Disk, File, Offer};
 use crate::limits::{BACKUP_FOLLOWS_US, BACKUP_IDLE_US, BACKUP_PIECE_BYTES};
+use crate::lock::lock;
 use crate::server::clock::turn_clock::TurnClock;
 use crate::server::connection::wake::Notifier;
 use crate::server::durability::{Durability, Journaling};
 use crate::time::Micros;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What was acknowledged without this node would be missing in the backup, which nobody would notice.
@@ -340,7 +341,7 @@ struct FileReader {
     asked: Option<u64>,
 }
 
-/// The results of the thread.
+/// The results of the thread; locked for no longer than it takes to move them.
 #[derive(Debug, Default)]
 struct BackupFindings {
     offer: Option<Result<Offer, String>>,
@@ -415,9 +416,4 @@ fn run(
         lock(told).piece = Some((offset, read));
         notifier.notify();
     }
-}
-
-/// Held for no longer than it takes to move what is in it.
-fn lock(told: &Mutex<BackupFindings>) -> MutexGuard<'_, BackupFindings> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,10 +2,11 @@
 //! the loop wait.
 
 use crate::limits::HUNG_US;
+use crate::lock::lock;
 use crate::observe::metrics::Scrape;
 use crate::server::connection::wake::Notifier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,10 +80,6 @@ pub struct StatusBoard {
     /// A scrape is waiting.
     asked: AtomicBool,
     waiting: Mutex<Vec<Sender<Arc<Scrape>>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl StatusBoard {

@@ -6,13 +6,14 @@ use crate::journal::base::{BaseHead, BaseWriter, rest_after};
 use crate::journal::record::raft_state::Members;
 use crate::journal::{Disk, SpareMaker, may_pass};
 use crate::limits::DISK_LOOK;
+use crate::lock::lock;
 use crate::server::durability::commit::shared::WriterShared;
 use crate::server::durability::commit::worker::Worker;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 #[derive(Debug)]
@@ -103,7 +104,7 @@ impl Keeper {
 
     /// The completed work since the last call.
     pub fn done(&self) -> Option<KeeperDone> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        lock(&self.done).pop_front()
     }
 
     /// Ends the thread, once what it is at is done. Whether it has by then; nothing that was acknowledged rests on it.
@@ -140,7 +141,7 @@ impl Tasks {
     }
 
     pub fn report(&self, done: KeeperDone) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(done);
+        lock(&self.done).push_back(done);
     }
 }
 

@@ -5,6 +5,7 @@ use crate::cluster::raft::entry::Write;
 use crate::cluster::raft::output::Fetch;
 use crate::journal::{Disk, may_pass};
 use crate::limits::{ROOM_RETRY_US, STATE_NOTE_US, SYNC_US_MAX};
+use crate::lock::lock;
 use crate::server::clock::timer::mono_us;
 use crate::server::cluster::entry_log::{EntryLog, Op};
 use crate::server::cluster::raft_loop::{LogDone, NodeLog};
@@ -14,7 +15,7 @@ use crate::server::durability::commit::worker::Worker;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Wakes the thread of Raft.
@@ -93,7 +94,7 @@ impl NodeLog for LogThread {
     }
 
     fn take_done(&mut self) -> Vec<LogDone> {
-        std::mem::take(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.done))
     }
 }
 
@@ -190,7 +191,7 @@ impl LogWork {
 
     fn tell(&self, done: Vec<LogDone>) {
         if !done.is_empty() {
-            self.done.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+            lock(&self.done).extend(done);
             (self.wake)();
         }
     }

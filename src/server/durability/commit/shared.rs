@@ -5,6 +5,7 @@ use crate::ids::Index;
 use crate::journal::record::RecordKind;
 use crate::journal::record::entry::EPOCH;
 use crate::journal::{Disk, Log, SegmentEntry, Spare};
+use crate::lock::lock;
 use crate::observe::metrics::SYNC_US;
 use crate::server::clock::timer::mono_us;
 use crate::server::cluster::entry_log::Op;
@@ -139,7 +140,7 @@ impl WriterShared {
 
     /// The work. It is never held while a file is accessed.
     pub fn work(&self) -> MutexGuard<'_, WriterWork> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.work)
     }
 
     /// Wakes the writer if it sleeps.
@@ -262,7 +263,7 @@ impl WriterShared {
 
     /// It is held only for as long as counting takes.
     fn lock_syncs(&self) -> MutexGuard<'_, CounterHistogram> {
-        self.syncs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.syncs)
     }
 
     /// Wakes the loop.
