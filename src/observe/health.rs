@@ -21,7 +21,7 @@ pub fn told(why: Why, health: &Health) -> String {
         Why::StandsStill if still_us > 0 => {
             format!("its process stalled for {} of the last 10 s", seconds(still_us))
         }
-        Why::DiskFull if !health.has_room => why.text().to_owned(),
+        Why::DiskFull if health.is_full => why.text().to_owned(),
         why => format!("{}, now or less than 10 s ago", why.text()),
     }
 }
@@ -61,7 +61,7 @@ mod tests {
             sick: Some(Sick { why, for_us: 3_000_000 }),
             waits_us: 3_200_000,
             sync_us: 412_000,
-            has_room: false,
+            is_full: true,
             stood_still_us: 2_500_000,
             ..Health::default()
         };

@@ -15,10 +15,12 @@ use crate::limits::{
     STOOD_STILL_WINDOW_US, SYNCS_KEPT, SYNCS_MIN, SYNCS_WINDOW_US, WELL_AGAIN_US,
 };
 use crate::time::Micros;
+use crate::words::words;
 use std::collections::VecDeque;
 
-/// The health of a node, as the node reports it. Spans are as of the report.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The health of a node, as the node reports it. Spans are as of the report. By default it is well, and has nothing to
+/// write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Health {
     /// Why it is sick, and for how long; none if it is well.
     pub sick: Option<Sick>,
@@ -28,8 +30,8 @@ pub struct Health {
     pub waits_us: u64,
     /// Median time a write took to become durable, of the newest 8 in the last 5 s, µs; 0 if there were fewer than 4.
     pub sync_us: u64,
-    /// Whether its disk has room: false while ADD is refused with MISCONF for lack of it.
-    pub has_room: bool,
+    /// Whether its disk is full: ADD is refused with MISCONF.
+    pub is_full: bool,
     /// How long its process stalled in the last 10 s, µs. Only spans of E/2 or more count.
     pub stood_still_us: u64,
 }
@@ -43,23 +45,23 @@ pub struct Sick {
     pub for_us: u64,
 }
 
-/// Why a node is sick.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
-    /// Its disk has no room for what is added.
-    DiskFull,
-    /// A write has waited for its disk for a second, or 3 E if that is more.
-    DiskHangs,
-    /// Its disk takes several times as long for a sync as the others'.
-    DiskSlow,
-    /// Its process stalls again and again, or stalled for long.
-    StandsStill,
+words! {
+    /// Why a node is sick. Of several causes at a time the first one is reported: a full disk also keeps writes waiting. The
+    /// order is part of the wire format.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Why {
+        /// Its disk has no room for what is added.
+        DiskFull = "disk-full",
+        /// A write has waited for its disk for a second, or 3 E if that is more.
+        DiskHangs = "disk-hangs",
+        /// Its disk takes several times as long for a sync as the others'.
+        DiskSlow = "disk-slow",
+        /// Its process stalls again and again, or stalled for long.
+        StandsStill = "stands-still",
+    }
 }
 
 impl Why {
-    /// All causes. Of several at a time the first one is reported: a full disk also keeps writes waiting.
-    pub const ALL: [Why; 4] = [Why::DiskFull, Why::DiskHangs, Why::DiskSlow, Why::StandsStill];
-
     /// For people.
     pub const fn text(self) -> &'static str {
         match self {
@@ -67,30 +69,6 @@ impl Why {
             Why::DiskFull => "its disk is full",
             Why::DiskSlow => "its disk is much slower than the others'",
             Why::StandsStill => "its process stalls",
-        }
-    }
-
-    /// One word, for INFO, DELAY.CLUSTER and metrics.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Why::DiskHangs => "disk-hangs",
-            Why::DiskFull => "disk-full",
-            Why::DiskSlow => "disk-slow",
-            Why::StandsStill => "stands-still",
-        }
-    }
-}
-
-impl Default for Health {
-    /// A well node without writes.
-    fn default() -> Health {
-        Health {
-            sick: None,
-            recovers: false,
-            waits_us: 0,
-            sync_us: 0,
-            has_room: true,
-            stood_still_us: 0,
         }
     }
 }
@@ -113,7 +91,7 @@ impl Health {
     pub fn encode(&self) -> [u8; Health::BYTES] {
         let why = self.sick.map_or(0, |sick| 1 + sick.why as u64);
         let for_us = self.sick.map_or(0, |sick| sick.for_us);
-        let first = why | u64::from(self.has_room) << 8 | u64::from(self.recovers) << 9;
+        let first = why | u64::from(!self.is_full) << 8 | u64::from(self.recovers) << 9;
         let mut bytes = [0; Health::BYTES];
         let all = [first, for_us, self.waits_us, self.sync_us, self.stood_still_us];
         for (to, value) in bytes.chunks_exact_mut(8).zip(all) {
@@ -139,9 +117,9 @@ impl Health {
                 Some(Sick { why, for_us: number(1) })
             }
         };
-        let (has_room, recovers) = (number(0) >> 8 & 1 == 1, number(0) >> 9 == 1);
+        let (is_full, recovers) = (number(0) >> 8 & 1 == 0, number(0) >> 9 == 1);
         let (waits_us, sync_us, stood_still_us) = (number(2), number(3), number(4));
-        Some(Health { sick, recovers, waits_us, sync_us, has_room, stood_still_us })
+        Some(Health { sick, recovers, waits_us, sync_us, is_full, stood_still_us })
     }
 }
 
@@ -257,7 +235,7 @@ impl Meter {
             recovers: self.sick.is_some_and(|sick| sick.is_over),
             waits_us: self.waits_us(now),
             sync_us: self.sync_us(),
-            has_room: self.has_room,
+            is_full: !self.has_room,
             stood_still_us: self.stood_still_us(),
         }
     }
@@ -370,8 +348,8 @@ mod tests {
         let all = Why::ALL.into_iter().map(sick).chain([None]);
         for (sick, recovers) in all.flat_map(|sick| [(sick, false), (sick, true)]) {
             let (waits_us, sync_us, stood_still_us) = (1, 2, 3);
-            let has_room = recovers;
-            let health = Health { sick, recovers, waits_us, sync_us, has_room, stood_still_us };
+            let is_full = recovers;
+            let health = Health { sick, recovers, waits_us, sync_us, is_full, stood_still_us };
             let bytes = health.encode();
             let read = Health::decode(&bytes).expect("it was just written");
             assert_eq!(read, health);
