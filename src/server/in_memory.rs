@@ -194,7 +194,7 @@ impl InMemory {
             applied: node.position().index.0,
             is_settled: node.is_committed() && !node.is_loading(),
             decides: node.decides(),
-            reloads: node.reloads(),
+            reloads: node.reloads,
             now,
         }
     }

@@ -111,7 +111,7 @@ pub fn info(core: &mut Core, clients: usize, sections: &[&[u8]]) -> String {
 fn view(core: &mut Core) -> ClusterView {
     let (now, leads) = (Micros(core.clock.timer.boot_us()), core.standing.leads());
     if let Some(node) = core.durability.replicated()
-        && let Some(status) = node.status()
+        && let Some(status) = node.mailbox.status()
     {
         return ClusterView { leads, ..node.view(&status, now) };
     }

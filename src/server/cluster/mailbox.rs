@@ -28,7 +28,7 @@ pub enum Ask {
     Priority(u64),
     /// Another node should lead, the one with most entries.
     Resign,
-    /// The node with this id should lead, or the one with most entries.
+    /// The node with this id should lead, or the one with most entries. The lease ends before.
     HandOver(Option<u64>),
     Change(MemberChange),
     /// This node is not a member: members of the cluster may be here.
@@ -152,7 +152,7 @@ impl Mailbox {
     }
 
     /// The newest that was published. What has arrived is in it a tick later; what time alone changes, after half an
-    /// election timeout at most. Nothing before the raft thread was started.
+    /// election timeout at most. The same one again until there is a newer one; nothing before the raft thread was started.
     pub fn status(&self) -> Option<Arc<Status>> {
         lock(&self.status).clone()
     }

@@ -261,7 +261,7 @@ impl Durability {
     fn is_as_of(&mut self, at: Micros) -> bool {
         let Some(node) = self.replicated().filter(|node| !node.decides()) else { return true };
         let applied = node.position().index.0;
-        let heard = node.status().and_then(|status| as_of(&status.fresh, applied));
+        let heard = node.mailbox.status().and_then(|status| as_of(&status.fresh, applied));
         heard.is_some_and(|heard| heard >= at)
     }
 

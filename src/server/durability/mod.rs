@@ -518,7 +518,9 @@ impl Durability {
             return Followers::default();
         };
         let committed = node.position().index.0;
-        node.status().map_or_else(Followers::default, |status| Followers::of(&status, committed))
+        node.mailbox
+            .status()
+            .map_or_else(Followers::default, |status| Followers::of(&status, committed))
     }
 
     /// Answers clients that wait for other nodes which have the changes now.

@@ -243,7 +243,7 @@ impl Durability {
             self.shown.base_ended(Some("facts in it were lost".to_owned()), clock.now_s());
         }
         let node = running.journal.replicated().expect("a server alone loses nothing");
-        let (reader, up_to) = (node.reader(), node.position().index);
+        let (reader, up_to) = (Arc::clone(&node.own.reader), node.position().index);
         let load = move |progress: &Progress| {
             // Millions of jobs take their time, and both engines at once would need twice the memory.
             drop(lost);

@@ -82,7 +82,7 @@ impl RunningJournal {
     /// Questions and answers of other nodes.
     pub fn hear_of_verifying(&mut self) {
         let Some(node) = self.journal.replicated() else { return };
-        let own = node.id();
+        let own = node.own.id;
         let is_running = |verify: &Verify| verify.asked().is_some_and(|a| a.tally(own).running > 0);
         let before = is_running(&self.verify);
         self.verify.hear(node);
@@ -111,8 +111,8 @@ impl RunningJournal {
         if !std::mem::take(&mut self.verify.wanted) {
             return;
         }
-        let members = node.status().map(|status| status.members.all()).unwrap_or_default();
-        let others: Vec<u64> = members.into_iter().filter(|other| *other != node.id()).collect();
+        let members = node.mailbox.status().map(|status| status.members.all()).unwrap_or_default();
+        let others: Vec<u64> = members.into_iter().filter(|other| *other != node.own.id).collect();
         for other in &others {
             tell(node, *other, VerifyNote::Asked { index });
         }
@@ -150,7 +150,7 @@ impl RunningJournal {
             && let Some(counted) = counted(compaction, engine, asked.index)
         {
             asked.count(counted);
-            log(asked, node.id());
+            log(asked, node.own.id);
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::limits::{
     APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, HAND_OVER_MS_EACH, MAKE_WAY_TIMES_E,
 };
 use crate::observe::cluster::ClusterView;
+use crate::server::cluster::mailbox::Ask;
 use crate::server::connection::common::HandOver;
 use crate::server::durability::commit::replicated::{Heard, Replicated};
 use crate::server::durability::loading::Reloaded;
@@ -110,7 +111,7 @@ impl Turns {
 
     /// As FAILOVER does: what is decided meanwhile would be lost, and the engine read again.
     fn begin_hand_over(&mut self, to: Option<u64>) {
-        let held_us = MAKE_WAY_TIMES_E * self.node().election_us();
+        let held_us = MAKE_WAY_TIMES_E * self.node().own.election_us;
         let mono_us = self.core.clock.mono_us;
         let until_us = mono_us + held_us;
         self.core.common.hand_over = Some(HandOver { to, until_us, ask_us: 0 });
@@ -120,7 +121,7 @@ impl Turns {
 
     /// Another node is to lead, if one can.
     pub(in crate::server) fn hand_over(&mut self) {
-        self.node().hand_over(None);
+        self.node().mailbox.ask(Ask::HandOver(None));
     }
 
     /// The continuation of FAILOVER: when all decisions are committed, the other node is asked, and again if it was not
@@ -141,7 +142,7 @@ impl Turns {
             running.ask_us = mono_us + after_ms * 1_000;
             self.core.common.hand_over = Some(running);
             if is_committed {
-                self.node().hand_over(running.to);
+                self.node().mailbox.ask(Ask::HandOver(running.to));
             }
         }
     }
@@ -184,10 +185,12 @@ impl Turns {
     /// All that was decided before is applied: from here on it is this node that decides. Leases that would have ended
     /// since the leader before was heard last are extended, so that their holders find this one.
     fn lead(&mut self, epoch: u64) {
-        let (node, last, grace_us) = (self.node().id(), self.node().last(), self.node().grace_us());
-        let heard = self.node().status().and_then(|status| status.leader_heard);
+        let Replicated { own, mailbox, .. } = self.node();
+        let (node, grace_us, status) = (own.id, own.lease_grace_us, mailbox.status());
+        let last = self.node().last();
+        let heard = status.as_ref().and_then(|status| status.leader_heard);
         let before = self.core.engine.leading().level;
-        let level = self.node().status().map_or(before.max(1), |status| status.level_after(before));
+        let level = status.map_or(before.max(1), |status| status.level_after(before));
         let core = &mut self.core;
         core.clock.take_over(last, core.options.limits.clock_jump_us_max);
         let (now, boot_us) = (core.clock.now, core.clock.timer.boot_us());
@@ -264,7 +267,7 @@ impl Turns {
     fn stand_as_told(&mut self) {
         let node = self.node();
         let (role, is_committed) = (node.role(), node.is_committed());
-        let Some(status) = node.status() else { return self.stand(NodeStanding::Loading) };
+        let Some(status) = node.mailbox.status() else { return self.stand(NodeStanding::Loading) };
         let base = self.core.durability.shown.base_index;
         let leading = self.core.engine.leading();
         let level = if leading.term > 0 { leading.level } else { status.level };
@@ -281,7 +284,7 @@ impl Turns {
             return;
         }
         self.told = Some((Arc::clone(&status), role, is_committed));
-        let skew_us = self.node().max_skew_us() as i64;
+        let skew_us = self.node().own.max_skew_us as i64;
         self.core.clock.cap = status.clock.map(|clock| clock.base.saturating_add(skew_us));
         let now = Micros(self.core.clock.timer.boot_us());
         let mut view = self.node().view(&status, now);

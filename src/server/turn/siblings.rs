@@ -7,6 +7,7 @@ use crate::hash_slot::{hash_slot, partition_of};
 use crate::observe::Counters;
 use crate::observe::cluster::ClusterView;
 use crate::server::admin::{config, users};
+use crate::server::cluster::mailbox::Ask;
 use crate::server::core::{Core, Process};
 use crate::server::siblings::{Alone, PartitionPlace, Used};
 use crate::server::turn::Turns;
@@ -45,7 +46,8 @@ impl Turns {
             && let Some(node) = self.core.durability.replicated()
         {
             let listed = nodes.clone().into_iter();
-            node.hint(listed.map(|(name, peer)| Listed { name, peer }).collect());
+            let listed = listed.map(|(name, peer)| Listed { name, peer }).collect();
+            node.mailbox.ask(Ask::Hint(listed));
             self.hinted = nodes;
         }
     }

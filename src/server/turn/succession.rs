@@ -44,10 +44,10 @@ impl Turns {
     pub(in crate::server) fn stays_for(&mut self, succession: &mut Succession) -> bool {
         let now_us = self.core.clock.timer.mono_us();
         let Some(node) = self.core.durability.replicated() else { return false };
-        let leader = node.status().and_then(|status| status.leader);
-        let is_led = leader.is_some_and(|leader| leader != node.id());
+        let leader = node.mailbox.status().and_then(|status| status.leader);
+        let is_led = leader.is_some_and(|leader| leader != node.own.id);
         let leads = node.decides();
-        if !succession.stays(now_us, leads, is_led, node.election_us()) {
+        if !succession.stays(now_us, leads, is_led, node.own.election_us) {
             return false;
         }
         if leads && now_us >= succession.ask_us {

@@ -10,7 +10,6 @@
 use crate::cluster;
 use crate::cluster::driver::{DriverEvent, MemberChange, Proposed, Status, WrongChange};
 use crate::cluster::members::directory::{self, Directory};
-use crate::cluster::members::names::Listed;
 use crate::cluster::raft::entry::{Base, EpochFacts, LogEntry, Payload};
 use crate::cluster::raft::member::{
     self, DecidedBatch, Delivery, Effect, EnginePosition, Member, Role,
@@ -39,7 +38,7 @@ pub struct Replicated {
     /// Between the turn and the thread of Raft.
     pub mailbox: Arc<Mailbox>,
     raft: Option<RaftThread<LogThread>>,
-    own: Own,
+    pub own: Own,
     member: Member,
     /// The members as of the newest entry delivered.
     members: Option<Members>,
@@ -70,7 +69,8 @@ pub struct Replicated {
     /// Before it no other node is asked to lead for want of room; boot clock, µs.
     makes_way_us: u64,
     is_clock_wrong: bool,
-    reloads: u64,
+    /// How often the engine had to be read again.
+    pub reloads: u64,
     /// Changes of members that were asked for, as far as is known not heard yet, and the number of the first of them.
     asked: (u64, VecDeque<MemberChange>),
 }
@@ -277,25 +277,6 @@ impl Replicated {
         self.applying.is_some() || !self.told.is_empty() && !self.is_loading()
     }
 
-    pub fn id(&self) -> u64 {
-        self.own.id
-    }
-
-    /// E, µs.
-    pub fn election_us(&self) -> u64 {
-        self.own.election_us
-    }
-
-    /// How long leases of jobs live at least after this node began to lead, µs.
-    pub fn grace_us(&self) -> u64 {
-        self.own.lease_grace_us
-    }
-
-    /// How far a wall clock may be from what most nodes say before it counts as wrong, µs.
-    pub fn max_skew_us(&self) -> u64 {
-        self.own.max_skew_us
-    }
-
     /// The state of the cluster for display, from Raft's status of this node.
     pub fn view(&self, status: &Status, now: Micros) -> ClusterView {
         let (applied, lease) = (self.position().index.0, self.mailbox.lease());
@@ -311,18 +292,6 @@ impl Replicated {
 
     pub fn role(&self) -> Role {
         self.member.role()
-    }
-
-    /// Raft's status of this node; nothing before the first one. The same one again until there is a new one, every
-    /// tick or so.
-    pub fn status(&self) -> Option<Arc<Status>> {
-        self.mailbox.status()
-    }
-
-    /// Asks the thread of Raft to hand leadership over to this node, or to the one with most entries. The lease ends
-    /// before.
-    pub fn hand_over(&mut self, to: Option<u64>) {
-        self.mailbox.ask(Ask::HandOver(to));
     }
 
     /// Asks the thread of Raft for a change of the members, if it can be by what that has said last, and after those that
@@ -342,16 +311,6 @@ impl Replicated {
         asked.push_back(change.clone());
         self.mailbox.ask(Ask::Change(change));
         Ok(())
-    }
-
-    /// While this node is not a member: members may be at these places, too.
-    pub fn hint(&self, nodes: Vec<Listed>) {
-        self.mailbox.ask(Ask::Hint(nodes));
-    }
-
-    /// How often the engine had to be read again.
-    pub fn reloads(&self) -> u64 {
-        self.reloads
     }
 
     pub fn decides(&self) -> bool {
@@ -376,11 +335,6 @@ impl Replicated {
     /// How far the engine is, as far as that is committed.
     pub fn position(&self) -> EnginePosition {
         self.member.position()
-    }
-
-    /// The reader of its engine's state.
-    pub fn reader(&self) -> EngineReader {
-        Arc::clone(&self.own.reader)
     }
 
     pub fn members(&self) -> Option<&Members> {
