@@ -2,7 +2,7 @@
 //! own words. Plain data, from the raft thread's status and the turn's own figures.
 
 use super::health;
-use super::info::Text;
+use super::info::{Text, replication_end};
 use crate::cluster::driver::Status;
 use crate::cluster::members::Members;
 use crate::cluster::members::directory::Node;
@@ -505,17 +505,7 @@ impl ClusterView {
         }
         let replid = format!("{:040x}", self.cluster.unwrap_or(0));
         let failover = if self.transferring { "failover-in-progress" } else { "no-failover" };
-        text.lines(&[
-            ("master_failover_state", &failover),
-            ("master_replid", &replid),
-            ("master_replid2", &"0".repeat(40)),
-            ("master_repl_offset", &self.last),
-            ("second_repl_offset", &-1),
-            ("repl_backlog_active", &0),
-            ("repl_backlog_size", &0),
-            ("repl_backlog_first_byte_offset", &0),
-            ("repl_backlog_histlen", &0),
-        ]);
+        replication_end(text, failover, &replid, self.last);
     }
 
     fn write_master(&self, text: &mut Text) {

@@ -279,13 +279,17 @@ fn replication(facts: &InfoFacts<'_>, text: &mut Text) {
     if let Some(view) = &facts.all.cluster {
         return view.write_replication(text);
     }
+    text.lines(&[("role", &"master"), ("connected_slaves", &0)]);
+    replication_end(text, "no-failover", facts.about.run_id, facts.all.journal.offset());
+}
+
+/// What the section of a node ends with, too.
+pub(super) fn replication_end(text: &mut Text, failover: &str, replid: &str, offset: u64) {
     text.lines(&[
-        ("role", &"master"),
-        ("connected_slaves", &0),
-        ("master_failover_state", &"no-failover"),
-        ("master_replid", &facts.about.run_id),
+        ("master_failover_state", &failover),
+        ("master_replid", &replid),
         ("master_replid2", &"0".repeat(40)),
-        ("master_repl_offset", &facts.all.journal.offset()),
+        ("master_repl_offset", &offset),
         ("second_repl_offset", &-1),
         ("repl_backlog_active", &0),
         ("repl_backlog_size", &0),

@@ -25,19 +25,20 @@ words! {
     }
 }
 
-/// Metrics that belong together have a part of the reference.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MetricGroup {
-    /// How many jobs there are, and whether they are on time.
-    Jobs,
-    Queues,
-    /// Whether acknowledged changes are safe.
-    Journal,
-    /// The leader, and whether the followers keep up. Only on nodes of a cluster.
-    Cluster,
-    /// Connections and their commands.
-    Clients,
-    Server,
+words! {
+    /// Metrics that belong together have a part of the reference, under this heading.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum MetricGroup {
+        /// How many jobs there are, and whether they are on time.
+        Jobs = "Jobs",
+        Queues = "Each queue",
+        /// Whether acknowledged changes are safe.
+        Journal = "Journal",
+        /// The leader, and whether the followers keep up.
+        Cluster = "Cluster (nodes only)",
+        Clients = "Clients and commands",
+        Server = "Process",
+    }
 }
 
 /// A metric with all its samples.
@@ -345,19 +346,11 @@ impl std::fmt::Debug for Family {
 
 // The written reference of the metrics, from the table.
 
-const PARTS: [(MetricGroup, &str); 6] = [
-    (MetricGroup::Jobs, "Jobs"),
-    (MetricGroup::Queues, "Each queue"),
-    (MetricGroup::Journal, "Journal"),
-    (MetricGroup::Cluster, "Cluster (nodes only)"),
-    (MetricGroup::Clients, "Clients and commands"),
-    (MetricGroup::Server, "Process"),
-];
-
 /// All metrics as tables in Markdown, a heading for each part.
 pub fn markdown() -> String {
     let mut text = String::new();
-    for (part, title) in PARTS {
+    for part in MetricGroup::ALL {
+        let title = part.word();
         write!(text, "### {title}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n")
             .expect("a String takes all");
         for Family { name, kind, labels, help, .. } in
