@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// After such a panic too: what that thread had changed by then stands.
+/// After such a panic too: what that thread had changed by then stands. In release builds a panic ends the process, and a
+/// holder only moves content in or out, so nothing is seen half changed.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

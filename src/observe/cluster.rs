@@ -8,7 +8,7 @@ use crate::cluster::members::Members;
 use crate::cluster::members::directory::Node;
 use crate::cluster::members::names::{Address, Listed};
 use crate::cluster::peer::verify::{NodeVerdict, Verification, VerifyTally};
-use crate::cluster::raft::output::Role;
+use crate::cluster::raft::output::RaftRole;
 use crate::cluster::timing::clocks::ClockStatus;
 use crate::cluster::timing::freshness::as_of;
 use crate::cluster::timing::health::Health;
@@ -27,7 +27,7 @@ pub struct ClusterView {
     pub name: String,
     /// It decides: it was elected, and all that earlier leaders have left is applied.
     pub leads: bool,
-    pub role: Role,
+    pub role: RaftRole,
     /// Its engine is being read from base and log.
     pub loading: bool,
     /// Until all listed nodes have been online once: which are missing, or what has to be repaired.
@@ -188,7 +188,7 @@ impl NodeView {
     fn of((id, node): (&u64, &Node), status: &Status) -> NodeView {
         let Members { voters, outgoing, .. } = &status.members;
         let peer = status.peers.iter().find(|peer| peer.id == *id);
-        let is_elected = status.role == Role::Leader;
+        let is_elected = status.role == RaftRole::Leader;
         let is_known = is_elected || status.leader == Some(*id);
         NodeView {
             id: *id,
@@ -253,7 +253,8 @@ impl NodeView {
 }
 
 impl ClusterView {
-    /// From a node's status at `now`; the turn adds what it alone knows. `node` is the node's own entry for as long as it
+    /// From a node's status at `now`; the turn adds what it alone knows: `leads`, `loading`, `reloads`, `election_us` and
+    /// `max_skew_us`. `node` is the node's own entry for as long as it
     /// is no member, `applied` the last index that the engine has. The lease is until when it lasts, and of when the newest
     /// question is that a majority has answered; 0 for none. Cost: some allocations for each member.
     pub fn of(
@@ -265,7 +266,7 @@ impl ClusterView {
     ) -> ClusterView {
         let until_us = |at: u64| (at > 0).then(|| at.saturating_sub(now.0));
         let since_us = |at: u64| (at > 0).then(|| now.0.saturating_sub(at));
-        let is_elected = status.role == Role::Leader;
+        let is_elected = status.role == RaftRole::Leader;
         let mut nodes: Vec<NodeView> = match &status.directory {
             Some(directory) => directory.nodes.iter().map(|at| NodeView::of(at, status)).collect(),
             None => vec![NodeView::of((&status.node, node), status)],

@@ -193,11 +193,12 @@ impl Chunks {
         chunk.live == SPARSE || chunk.live == 0
     }
 
-    fn add(&mut self, tag: u32, prev: u32, next: u32) -> u32 {
+    /// A chunk behind `prev`, the last one.
+    fn add(&mut self, tag: u32, prev: u32) -> u32 {
         let at = self.pool.alloc();
         assert!(at < 1 << 27, "at most 2^27 chunks");
         let chunk = self.pool.get_mut(at);
-        (chunk.tag, chunk.prev, chunk.next) = (tag, prev, next);
+        (chunk.tag, chunk.prev, chunk.next) = (tag, prev, NONE);
         (chunk.mask, chunk.live) = (0, 0);
         at
     }
@@ -494,7 +495,7 @@ impl List {
             chunks.pack_low(last, placed);
             return (last, chunks.pool.get(last).end());
         }
-        let at = chunks.add(tag, last, NONE);
+        let at = chunks.add(tag, last);
         match last {
             NONE => self.head = at,
             _ => chunks.pool.get_mut(last).next = at,

@@ -7,7 +7,7 @@ use crate::support::seeds::seeds_or;
 use bytes::Bytes;
 use delayd::cluster::driver::{DriverEvent, Proposed};
 use delayd::cluster::raft::entry::Payload;
-use delayd::cluster::raft::output::Role;
+use delayd::cluster::raft::output::RaftRole;
 use delayd::cluster::timing::clocks::ClockNote;
 use delayd::limits::{WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX};
 use delayd::time::Micros;
@@ -221,7 +221,7 @@ fn who_resigns_hands_over_or_leads_nobody() {
         site.settle(leader);
         site.run_until(site.now + E + E / 10);
         let status = site.hosts[leader].driver().status();
-        assert_ne!(status.role, Role::Leader, "seed {seed}");
+        assert_ne!(status.role, RaftRole::Leader, "seed {seed}");
         assert_eq!(status.lease_until, None);
         set_cut(&mut site, leader, false);
         site.wait_for("somebody decides", 10 * E, |site| site.leader().is_some());
@@ -237,7 +237,7 @@ fn one_that_is_alone_leads_another_epoch() {
     site.hosts[leader].driver().resign();
     site.settle(leader);
     site.run_until(site.now + 1);
-    assert_ne!(site.hosts[leader].driver().status().role, Role::Leader);
+    assert_ne!(site.hosts[leader].driver().status().role, RaftRole::Leader);
     site.wait_for("it leads again", 3 * E, |site| {
         site.leader().is_some() && site.hosts[0].led > Some(term)
     });

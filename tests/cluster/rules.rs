@@ -6,7 +6,7 @@ use delayd::cluster::peer::frame::Lane;
 use delayd::cluster::raft::codec::{Head, Outgoing};
 use delayd::cluster::raft::entry::{Base, EpochFacts, LogEntry, Payload};
 use delayd::cluster::raft::node::Node;
-use delayd::cluster::raft::output::{NotProposed, RefusedMessage, Role};
+use delayd::cluster::raft::output::{NotProposed, RaftRole, RefusedMessage};
 use delayd::cluster::raft::start::{Start, WrongStart};
 use delayd::limits::{WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX};
 use delayd::time::Micros;
@@ -78,7 +78,7 @@ fn a_received_base_is_applied_when_it_is_durable() {
     world.kill(third);
     set_cut(&mut world, leader, true);
     world.run_until(world.now + 3 * E);
-    assert!(matches!(world.machines[behind].node().role(), Role::Candidate));
+    assert!(matches!(world.machines[behind].node().role(), RaftRole::Candidate));
     world.start(third);
     world.wait_for("one of the two leads", 10 * E, |world| {
         [behind, third].iter().any(|at| world.machines[*at].leads())
@@ -103,9 +103,9 @@ fn nobody_asks_for_votes_before_a_received_base_is_durable() {
     world.run_until(world.now + 4 * E);
     let node = world.machines[behind].node();
     assert!(node.base().index > node.applied(), "the disk is at it still");
-    assert!(matches!(node.role(), Role::Follower));
+    assert!(matches!(node.role(), RaftRole::Follower));
     world.run_until(world.now + 5 * E);
-    assert!(matches!(world.machines[behind].node().role(), Role::Candidate));
+    assert!(matches!(world.machines[behind].node().role(), RaftRole::Candidate));
     world.machines[behind].disk.sync_us = 100;
     world.start(leader);
     world.wait_for("a leader", 10 * E, |world| {
@@ -406,7 +406,7 @@ fn a_node_that_may_not_lead_votes_and_never_leads() {
         world.run_until(world.now + 5 * E);
         assert_eq!(world.leader(), None);
         let role = world.machines[both[0]].node().role();
-        assert!(matches!(role, Role::Follower), "seed {seed}: {role:?}");
+        assert!(matches!(role, RaftRole::Follower), "seed {seed}: {role:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use delayd::cluster::members::Members;
 use delayd::cluster::peer::frame::Lane;
 use delayd::cluster::raft::codec::{Head, Outgoing};
 use delayd::cluster::raft::entry::{Base, EpochFacts, Payload};
-use delayd::cluster::raft::output::{Output, Role};
+use delayd::cluster::raft::output::{Output, RaftRole};
 use delayd::limits::{APPEND_BYTES_MAX, HEARTBEAT_TICKS, LOG_CACHE_BYTES};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -445,7 +445,7 @@ impl World {
         let machine = &mut self.machines[at];
         let node = machine.node.as_ref().expect("it runs");
         let clock = machine.clock(self.now);
-        let leads = (node.role() == Role::Leader).then(|| node.term());
+        let leads = (node.role() == RaftRole::Leader).then(|| node.term());
         if machine.led != leads {
             machine.led = leads;
             machine.lease.lose();

@@ -357,7 +357,7 @@ fn node(name: &str, id: u16) -> Node {
 }
 
 /// Of n1 in a cluster of three, whose ids are not in the order of the names.
-fn status(role: output::Role, leader: Option<u64>) -> Status {
+fn status(role: output::RaftRole, leader: Option<u64>) -> Status {
     let nodes = BTreeMap::from([(1, node("n1", 1)), (2, node("n3", 3)), (3, node("n2", 2))]);
     let directory = Directory {
         cluster: 0xc1,
@@ -367,7 +367,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         nodes,
         invited: Vec::new(),
     };
-    let is_leader = role == output::Role::Leader;
+    let is_leader = role == output::RaftRole::Leader;
     let peer = |id: u64, name: &str, matched: u64, is_heard| PeerStatus {
         id,
         name: Name::new(name).unwrap(),
@@ -433,7 +433,7 @@ fn view(status: &Status, leads: bool) -> ClusterView {
 /// The raft thread's figures and the turn's own become what the transcripts show.
 #[test]
 fn a_view_has_what_the_node_knows() {
-    let leader = view(&status(output::Role::Leader, Some(1)), true);
+    let leader = view(&status(output::RaftRole::Leader, Some(1)), true);
     let mut expected = view_of("leader").unwrap();
     // The turn knows of that.
     expected.verified = None;
@@ -454,7 +454,7 @@ fn a_view_has_what_the_node_knows() {
 
     // A follower that no node reports to hears of the leader alone, and knows of nobody how far it is. What it had as a
     // leader is past.
-    let follower = view(&status(output::Role::Follower, Some(3)), false);
+    let follower = view(&status(output::RaftRole::Follower, Some(3)), false);
     assert_eq!((follower.leader_heard_us, follower.lease_us), (Some(50_000), None));
     // Of 118 entries it has 117.
     assert_eq!(follower.read_age_us, Some(50_000));
@@ -466,7 +466,7 @@ fn a_view_has_what_the_node_knows() {
     assert!(follower.nodes.iter().all(|node| node.matched.is_none()), "{follower:?}");
 
     // What nodes report counts where none leads: it is compared with the leader's, and who reports is online.
-    let mut told = status(output::Role::Follower, Some(3));
+    let mut told = status(output::RaftRole::Follower, Some(3));
     (told.peers[0].last, told.peers[1].last) = (Some(20), Some(125));
     told.peers.iter_mut().for_each(|peer| peer.is_reporting = Some(true));
     assert_eq!(
@@ -482,7 +482,8 @@ fn a_view_has_what_the_node_knows() {
     assert_eq!(behind.collect::<Vec<_>>(), [None; 3], "nobody leads");
 
     // Before it is a member it knows itself.
-    let alone = Status { directory: None, peers: Vec::new(), ..status(output::Role::Leader, None) };
+    let alone =
+        Status { directory: None, peers: Vec::new(), ..status(output::RaftRole::Leader, None) };
     let alone = view(&alone, false);
     assert_eq!(alone.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["n1"]);
 }

@@ -3,7 +3,7 @@
 use delayd::cluster::members::directory::Node;
 use delayd::cluster::members::names::{Address, Listed, Name};
 use delayd::cluster::peer::verify::{Verification, VerifyNote};
-use delayd::cluster::raft::output::Role;
+use delayd::cluster::raft::output::RaftRole;
 use delayd::cluster::timing::clocks::ClockStatus;
 use delayd::cluster::timing::health::{Health, Sick, Why};
 use delayd::observe::cluster::{ClusterView, NodeView};
@@ -14,14 +14,14 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
     let follower = ClusterView {
         leader_heard_us: Some(50_000),
         read_age_us: Some(50_000),
-        ..view(Role::Follower, Some(2))
+        ..view(RaftRole::Follower, Some(2))
     };
     let leader = ClusterView {
         leads: true,
         lease_us: Some(225_000),
         quorum_us: Some(1_000),
         verified: Some(compared()),
-        ..view(Role::Leader, Some(1))
+        ..view(RaftRole::Leader, Some(1))
     };
     Some(match word {
         "leader" => leader,
@@ -63,7 +63,7 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
             last: 0,
             committed: 0,
             applied: 0,
-            ..view(Role::Follower, None)
+            ..view(RaftRole::Follower, None)
         },
         _ => return None,
     })
@@ -78,8 +78,8 @@ fn compared() -> Verification {
     compared
 }
 
-fn view(role: Role, leader: Option<u64>) -> ClusterView {
-    let leads = role == Role::Leader;
+fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
+    let leads = role == RaftRole::Leader;
     ClusterView {
         clock: Some(ClockStatus { base: 0, ahead: -1_500, known: 3 }),
         max_skew_us: 50_000,

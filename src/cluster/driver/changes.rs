@@ -10,7 +10,7 @@ use super::{Driver, PeerStatus};
 use crate::cluster::members::Members;
 use crate::cluster::members::directory::{Directory, WrongDirectory};
 use crate::cluster::members::names::{Address, Listed, Name};
-use crate::cluster::raft::output::Role;
+use crate::cluster::raft::output::RaftRole;
 use crate::limits::{LEVEL_INVITES, MEMBER_CHANGES_MAX};
 use std::fmt;
 use thiserror::Error;
@@ -72,7 +72,7 @@ impl Status {
     /// # Errors
     /// Why not.
     pub fn check_change(&self, change: &MemberChange) -> Result<(), WrongChange> {
-        if self.role != Role::Leader {
+        if self.role != RaftRole::Leader {
             return Err(WrongChange::NotLeader);
         }
         if let Some(forming) = &self.forming {

@@ -6,7 +6,7 @@ use crate::cluster::members::claims::ClusterId;
 use crate::cluster::peer::frame::Lane;
 use crate::cluster::raft::entry::EpochFacts;
 use crate::cluster::raft::member::DecidedBatch;
-use crate::cluster::raft::output::{Output, Role};
+use crate::cluster::raft::output::{Output, RaftRole};
 use crate::time::Micros;
 use bytes::Bytes;
 
@@ -118,7 +118,7 @@ impl Driver {
         let is_one = |id: &u64| *id != own && self.node.members().voters.contains(id);
         let asked = self.node.transferee();
         let to = to.map_or_else(|| self.successor(asked), |to| Some(to).filter(is_one));
-        let is_leader = self.node.role() == Role::Leader;
+        let is_leader = self.node.role() == RaftRole::Leader;
         let Some(to) = to.filter(|to| is_leader && asked != Some(*to)) else { return false };
         self.lease.end();
         let is_begun = self.node.transfer(to);

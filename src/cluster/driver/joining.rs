@@ -9,7 +9,7 @@ use crate::cluster::members::formation::{Conflict, Decision, NodeAnswer, Waiting
 use crate::cluster::members::names::{Listed, Name};
 use crate::cluster::raft::entry::{LogEntry, Payload, Vote, Write};
 use crate::cluster::raft::node::Node;
-use crate::cluster::raft::output::{PeerProgress, Role};
+use crate::cluster::raft::output::{PeerProgress, RaftRole};
 use crate::cluster::raft::start::Start;
 use crate::limits::{ELSEWHERE_US, NODES_MAX, WINDOW_BATCHES_MAX};
 use crate::time::Micros;
@@ -265,7 +265,7 @@ impl Driver {
         if !self.node.is_leading() {
             self.joining.conflict = None;
         }
-        if self.node.role() != Role::Leader {
+        if self.node.role() != RaftRole::Leader {
             self.give_up_asked();
         }
         if !self.node.is_leading() || self.node.members().is_joint() {

@@ -3,7 +3,7 @@
 use super::DriverEvent;
 use crate::cluster::members::Members;
 use crate::cluster::raft::node::Node;
-use crate::cluster::raft::output::Role;
+use crate::cluster::raft::output::RaftRole;
 use crate::cluster::timing::lease::Lease;
 use crate::time::Micros;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ impl Roles {
         told: &mut Vec<DriverEvent>,
     ) {
         let term = node.term();
-        let led = (node.role() == Role::Leader).then_some(term);
+        let led = (node.role() == RaftRole::Leader).then_some(term);
         let leader = Some(node.leader()).filter(|leader| *leader != 0 && led.is_none());
         if (led, leader) == (self.led, self.leader) {
             return;

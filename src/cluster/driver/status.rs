@@ -4,7 +4,7 @@ use super::{Driver, MemberChange};
 use crate::cluster::members::Members;
 use crate::cluster::members::directory::{Directory, Node};
 use crate::cluster::members::names::{Address, Name};
-use crate::cluster::raft::output::Role;
+use crate::cluster::raft::output::RaftRole;
 use crate::cluster::timing::clocks::ClockStatus;
 use crate::cluster::timing::health::Health;
 use crate::limits::LEVEL_CLOCKS;
@@ -28,7 +28,7 @@ pub struct Status {
     pub term: u64,
     /// The leader, which may be this node.
     pub leader: Option<u64>,
-    pub role: Role,
+    pub role: RaftRole,
     /// The last index known committed.
     pub commit: u64,
     /// The last index reported to the turn.

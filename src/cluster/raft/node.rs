@@ -26,7 +26,7 @@ mod ready;
 
 use super::codec::{Head, Outgoing};
 use super::entry::{Base, EpochFacts, LogEntry, Payload, Vote};
-use super::output::{NotProposed, Output, PeerProgress, RefusedMessage, Role};
+use super::output::{NotProposed, Output, PeerProgress, RaftRole, RefusedMessage};
 use super::start::{Start, WrongStart, check};
 use super::storage::{self, LogView};
 use crate::cluster::members::Members;
@@ -394,11 +394,11 @@ impl Node {
         self.raw.raft.id
     }
 
-    pub fn role(&self) -> Role {
+    pub fn role(&self) -> RaftRole {
         match self.raw.raft.state {
-            StateRole::Leader => Role::Leader,
-            StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
-            StateRole::Follower => Role::Follower,
+            StateRole::Leader => RaftRole::Leader,
+            StateRole::Candidate | StateRole::PreCandidate => RaftRole::Candidate,
+            StateRole::Follower => RaftRole::Follower,
         }
     }
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 words! {
     /// The current role of a node.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub enum Role {
+    pub enum RaftRole {
         /// It leads, from the index on at which it was elected: what is before that is applied first.
         Leader = "leader",
         /// It asks for votes.

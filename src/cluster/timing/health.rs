@@ -342,6 +342,15 @@ mod tests {
         assert_eq!(meter.trouble(), None);
     }
 
+    /// A bit says that there is room: nodes of all versions read it so.
+    #[test]
+    fn a_full_disk_is_a_bit_that_is_not_set() {
+        let full = Health { is_full: true, ..Health::default() };
+        assert_eq!(Health::default().encode()[..2], [0, 1]);
+        assert_eq!(full.encode()[..2], [0, 0]);
+        assert_eq!(Health::decode(&full.encode()), Some(full));
+    }
+
     #[test]
     fn bytes_that_are_no_health_are_rejected() {
         let sick = |why| Some(Sick { why, for_us: 7 });

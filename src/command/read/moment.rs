@@ -176,6 +176,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// 230,103 days, one behind the other.
+    #[test]
+    fn the_calendar_has_no_gap() {
+        let mut day = EPOCH;
+        for days in 0.. {
+            let text = format!("{day}T00:00:00Z");
+            assert_eq!(parse_rfc3339(text.as_bytes()), Some(Ok(days * 86_400_000)), "{text}");
+            day = day.tomorrow().expect("years end at 9999");
+            if day.year() == 2600 {
+                return;
+            }
+        }
+    }
+
     #[test]
     fn date_times_become_unix_ms() {
         for (text, ms) in [

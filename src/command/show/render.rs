@@ -351,17 +351,9 @@ pub(super) fn number(field: &str, value: u64, out: &mut Encoder<'_>) {
 }
 
 pub(super) fn maybe(field: &str, value: Option<u64>, out: &mut Encoder<'_>) {
-    out.bulk(field.as_bytes());
-    match value {
-        Some(value) => out.unsigned(value),
-        None => out.null(),
-    }
+    out.field(field).unsigned_or_null(value);
 }
 
 pub(super) fn maybe_text(field: &str, value: Option<&[u8]>, out: &mut Encoder<'_>) {
-    out.bulk(field.as_bytes());
-    match value {
-        Some(value) => out.bulk(value),
-        None => out.null(),
-    }
+    out.field(field).bulk_or_null(value);
 }

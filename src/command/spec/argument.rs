@@ -66,7 +66,17 @@ impl ArgumentKind {
             ArgumentKind::Word => "pure-token",
             ArgumentKind::OneOf => "oneof",
             ArgumentKind::Block => "block",
-            _ => "string",
+            ArgumentKind::Id
+            | ArgumentKind::Bytes
+            | ArgumentKind::Token
+            | ArgumentKind::Duration
+            | ArgumentKind::Rate
+            | ArgumentKind::When
+            | ArgumentKind::Backoff
+            | ArgumentKind::Side
+            | ArgumentKind::Instant
+            | ArgumentKind::Cron
+            | ArgumentKind::Zone => "string",
         }
     }
 }

@@ -63,7 +63,7 @@ fn pages(params: &Params, leases: &[Value]) -> Markup {
     let first = params.has("end").then(|| format!("/busy?db={}", params.db()));
     let last = leases.get(COUNT - 1).filter(|_| leases.len() > COUNT);
     let next = last.map(|last| {
-        let end = last.count("lease-end");
+        let end = last.number_of("lease-end");
         let name = |field| escape::query(last.raw(field));
         let db = params.db();
         format!("/busy?db={db}&end={end}&queue={}&id={}", name("queue"), name("id"))

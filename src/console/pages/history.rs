@@ -38,7 +38,7 @@ fn ask_span(queue: Option<&[u8]>, (_, last, step): (&str, &str, &str)) -> Comman
 
 /// A field of each row of DELAY.HISTORY, to be drawn as a line.
 pub fn values(rows: &[Value], field: &str) -> Vec<u64> {
-    rows.iter().map(|row| row.count(field)).collect()
+    rows.iter().map(|row| row.number_of(field)).collect()
 }
 
 /// Lines of what happened a minute, with the numbers of the minute that is over, and a link to the page; nothing without rows.
@@ -49,7 +49,7 @@ pub fn card(rows: &[Value], href: &str) -> Markup {
     let line = |label: &str, field: &str, shown: fn(u64) -> String| {
         html! {
             div {
-                span class="label" { (label) } " " b { (shown(last.count(field))) }
+                span class="label" { (label) } " " b { (shown(last.number_of(field))) }
                 (chart::spark(&values(over, field), label))
             }
         }
@@ -122,8 +122,8 @@ fn spans(params: &Params, db: u8, queue: Option<&[u8]>) -> Markup {
 }
 
 fn charts(rows: &[Value], (_, _, step): (&str, &str, &str)) -> Markup {
-    let start_ms = rows[0].count("at");
-    let step_ms = rows.get(1).map_or(MINUTE_MS, |second| second.count("at") - start_ms);
+    let start_ms = rows[0].number_of("at");
+    let step_ms = rows.get(1).map_or(MINUTE_MS, |second| second.number_of("at") - start_ms);
     let times = (start_ms, step_ms);
     // Counts cover the whole step; the other numbers are those at its end.
     let per_step = format!("in {step}");
@@ -148,17 +148,17 @@ fn charts(rows: &[Value], (_, _, step): (&str, &str, &str)) -> Markup {
 
 fn table(rows: &[Value], step_ms: u64) -> Markup {
     let cells = |row: &Value| {
-        let counts = COUNTS.map(|field| parts::number(row.count(field)));
+        let counts = COUNTS.map(|field| parts::number(row.number_of(field)));
         let late = ["lateness-p50-us", "lateness-p99-us"]
-            .map(|field| html! { (parts::measured(row.count(field))) });
-        let when = [parts::clock_time(row.count("at"), step_ms)].into_iter();
+            .map(|field| html! { (parts::measured(row.number_of(field))) });
+        let when = [parts::clock_time(row.number_of("at"), step_ms)].into_iter();
         when.chain(counts).chain(late).collect()
     };
     let columns = Column::list(
         "from|#added|#delivered|#acknowledged|#failed|#died|#delayed|#ready|#leased|#dead|#late, p50|#late, p99",
     );
     let row =
-        |row: &Value| Row { key: row.count("at").to_string(), select: None, cells: cells(row) };
+        |row: &Value| Row { key: row.number_of("at").to_string(), select: None, cells: cells(row) };
     let rows = rows.iter().rev().map(row).collect();
     Table::plain("minutes", "What happened, the newest first", columns, rows).render()
 }

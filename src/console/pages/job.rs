@@ -63,15 +63,15 @@ fn gone(frame: &PageFrame, job: &Job<'_>) -> Markup {
 
 /// The state in a sentence.
 fn summary(frame: &PageFrame, job: &Job<'_>) -> Markup {
-    let due = job.got.count("due");
+    let due = job.got.number_of("due");
     html! {
         p class="lead" {
             (parts::state(job.got.word("state"))) " "
             @match job.got.word("state") {
                 "delayed" => { "due " (parts::moment(frame, due)) },
                 "ready" => { "due since " (parts::moment(frame, due)) ", waiting for a worker" },
-                "leased" => { "with a worker until " (parts::moment(frame, job.got.count("lease-end"))) },
-                "dead" => { (died(job.got.word("reason"))) " " (parts::moment(frame, job.got.count("died"))) },
+                "leased" => { "with a worker until " (parts::moment(frame, job.got.number_of("lease-end"))) },
+                "dead" => { (died(job.got.word("reason"))) " " (parts::moment(frame, job.got.number_of("died"))) },
                 _ => {},
             }
             ". " (attempts(job))
@@ -108,8 +108,9 @@ fn died(reason: &str) -> &'static str {
 
 /// "Attempt 3 of 20, after 2 failures; the next waits by 1s,5s,30s."
 fn attempts(job: &Job<'_>) -> Markup {
-    let (attempt, most) = (job.got.count("attempt"), job.got.count("max-attempts"));
-    let failures = job.got.count("nacks") + job.got.count("timeouts") + job.got.count("lost");
+    let (attempt, most) = (job.got.number_of("attempt"), job.got.number_of("max-attempts"));
+    let failures =
+        job.got.number_of("nacks") + job.got.number_of("timeouts") + job.got.number_of("lost");
     html! {
         @if attempt == 0 { "Not delivered yet" } @else { "Delivery " (parts::grouped(attempt)) }
         @if most > 0 { @if attempt == 0 { "; at most " } @else { " of " } (parts::grouped(most)) @if attempt == 0 { " deliveries" } }
@@ -121,11 +122,11 @@ fn attempts(job: &Job<'_>) -> Markup {
 
 /// The events of a job's history, in order.
 fn life(frame: &PageFrame, job: &Job<'_>) -> Markup {
-    let number = |name: &str| parts::number(job.got.count(name));
-    let times = |name: &str| html! { (number(name)) @if job.got.count(name) == 1 { " time" } @else { " times" } };
+    let number = |name: &str| parts::number(job.got.number_of(name));
+    let times = |name: &str| html! { (number(name)) @if job.got.number_of(name) == 1 { " time" } @else { " times" } };
     let mut pairs = vec![
-        ("added", parts::moment(frame, job.got.count("added"))),
-        ("due", parts::moment(frame, job.got.count("due"))),
+        ("added", parts::moment(frame, job.got.number_of("added"))),
+        ("due", parts::moment(frame, job.got.number_of("due"))),
         ("priority", number("priority")),
         ("delivered", times("deliveries")),
         ("nacked", times("nacks")),
@@ -140,16 +141,16 @@ fn life(frame: &PageFrame, job: &Job<'_>) -> Markup {
     }
     let spans = [("lease", "lease-ms"), ("time to live", "ttl-ms"), ("unique for", "unique-ms")];
     for (label, name) in spans {
-        if job.got.count(name) > 0 {
-            pairs.push((label, html! { (parts::duration(job.got.count(name))) }));
+        if job.got.number_of(name) > 0 {
+            pairs.push((label, html! { (parts::duration(job.got.number_of(name))) }));
         }
     }
-    if job.got.count("expires") > 0 {
-        pairs.push(("expires", parts::moment(frame, job.got.count("expires"))));
+    if job.got.number_of("expires") > 0 {
+        pairs.push(("expires", parts::moment(frame, job.got.number_of("expires"))));
     }
     if job.got.word("state") == "leased" {
-        pairs.push(("token", html! { code { (job.got.count("token")) } }));
-        if job.got.count("bound") == 1 {
+        pairs.push(("token", html! { code { (job.got.number_of("token")) } }));
+        if job.got.number_of("bound") == 1 {
             pairs.push(("bound", html! { "the lease ends with its connection" }));
         }
     }
@@ -187,7 +188,7 @@ fn actions(frame: &PageFrame, job: &Job<'_>) -> Markup {
 }
 
 fn of_leased(frame: &PageFrame, job: &Job<'_>, fields: &[(&str, &[u8]); 2]) -> Markup {
-    let token = job.got.count("token").to_string();
+    let token = job.got.number_of("token").to_string();
     let bury = [fields[0], fields[1], ("lease", token.as_bytes())];
     let force = [fields[0], fields[1], ("force", &b"1"[..])];
     html! {

@@ -98,26 +98,27 @@ fn figures(frame: &PageFrame, rows: &[Value]) -> Markup {
     let Some(state) = &frame.state else {
         return html! { p class="lead" { "The numbers of the whole server need the right to run INFO." } };
     };
-    let dead_tone = if state.count("jobs_dead") > 0 { Tone::Bad } else { Tone::Plain };
+    let dead_tone = if state.number_of("jobs_dead") > 0 { Tone::Bad } else { Tone::Plain };
     let count = |label: &str, note: &str, tone: Tone| {
-        let (href, jobs) = (format!("/queues?by={label}"), state.count(&format!("jobs_{label}")));
+        let (href, jobs) =
+            (format!("/queues?by={label}"), state.number_of(&format!("jobs_{label}")));
         let line =
             html! { @if rows.len() > 1 { (chart::spark(&history::values(rows, label), label)) } };
         parts::figure_with(label, parts::grouped(jobs), note, tone, &href, line)
     };
-    let late = parts::measured(state.count("lateness_minute_p99_us"));
-    let max = match state.count("lateness_minute_max_us") {
+    let late = parts::measured(state.number_of("lateness_minute_p99_us"));
+    let max = match state.number_of("lateness_minute_max_us") {
         0 => String::new(),
         max => format!("max {}", parts::micros(max)),
     };
     html! {
         div class="figures" {
             (parts::figure("late, p99 of the last minute", late, &max, Tone::Plain, "/server#lateness"))
-            (count("ready", &oldest(state.count("oldest_ready_age_ms")), Tone::Plain))
+            (count("ready", &oldest(state.number_of("oldest_ready_age_ms")), Tone::Plain))
             (count("delayed", "", Tone::Plain))
             (count("leased", "", Tone::Plain))
             (count("dead", "", dead_tone))
-            (parts::figure("schedules", parts::grouped(state.count("schedules")), &missed(state.count("schedule_missed_total")), Tone::Plain, "/schedules"))
+            (parts::figure("schedules", parts::grouped(state.number_of("schedules")), &missed(state.number_of("schedule_missed_total")), Tone::Plain, "/schedules"))
         }
     }
 }

@@ -147,7 +147,7 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
 }
 
 fn tabs(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
-    let has_groups = stats.count("groups") > 0 || about.tab == "groups";
+    let has_groups = stats.number_of("groups") > 0 || about.tab == "groups";
     let links: Vec<(&str, String, Option<u64>)> = TABS
         .iter()
         .filter(|tab| has_groups || **tab != "groups")

@@ -52,17 +52,17 @@ pub fn read(reply: &Value) -> Vec<ListedQueue> {
         let number = |name| row.field(name).number();
         ListedQueue {
             name: row.raw("name").to_vec(),
-            ready: row.count("ready"),
-            delayed: row.count("delayed"),
-            leased: row.count("leased"),
-            dead: row.count("dead"),
-            waiters: row.count("waiters"),
+            ready: row.number_of("ready"),
+            delayed: row.number_of("delayed"),
+            leased: row.number_of("leased"),
+            dead: row.number_of("dead"),
+            waiters: row.number_of("waiters"),
             paused: row.field("paused").text().unwrap_or("no").to_owned(),
             next_due: number("next-due"),
             oldest_ready_age_ms: number("oldest-ready-age-ms"),
-            bytes: row.count("bytes"),
-            lateness_p99_us: row.count("lateness-p99-us"),
-            schedules: row.count("schedules"),
+            bytes: row.number_of("bytes"),
+            lateness_p99_us: row.number_of("lateness-p99-us"),
+            schedules: row.number_of("schedules"),
             last_reserve_at: number("last-reserve-at"),
         }
     };

@@ -109,9 +109,9 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
 /// Totals of all schedules of the server since its start.
 fn totals(frame: &PageFrame) -> Markup {
     let Some(state) = &frame.state else { return html! {} };
-    let grouped = |field| parts::grouped(state.count(field));
-    let missed = state.count("schedule_missed_total");
-    let held = state.count("schedules_held");
+    let grouped = |field| parts::grouped(state.number_of(field));
+    let missed = state.number_of("schedule_missed_total");
+    let held = state.number_of("schedules_held");
     let toned = |count: u64| if count > 0 { Tone::Warn } else { Tone::Plain };
     html! {
         div class="figures" {

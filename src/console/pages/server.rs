@@ -124,8 +124,8 @@ fn lateness(state: &ServerState) -> Markup {
         select: None,
         cells: vec![
             html! { (word) },
-            html! { (parts::measured(state.count(minute))) },
-            html! { (parts::measured(state.count(start))) },
+            html! { (parts::measured(state.number_of(minute))) },
+            html! { (parts::measured(state.number_of(start))) },
         ],
     };
     let columns = Column::list("percentile|#last minute|#since the start");
@@ -133,7 +133,7 @@ fn lateness(state: &ServerState) -> Markup {
     let table = Table::plain("percentiles", "Lateness", columns, rows);
     let bars: Vec<(String, u64)> = LATENESS
         .iter()
-        .map(|(word, minute, _)| (format!("{word}, µs"), state.count(minute)))
+        .map(|(word, minute, _)| (format!("{word}, µs"), state.number_of(minute)))
         .collect();
     html! {
         div class="grid" {
@@ -144,7 +144,7 @@ fn lateness(state: &ServerState) -> Markup {
 }
 
 fn memory(frame: &PageFrame, state: &ServerState) -> Markup {
-    let (used, most) = (state.count("used_memory"), state.count("maxmemory"));
+    let (used, most) = (state.number_of("used_memory"), state.number_of("maxmemory"));
     html! {
         p class="lead" {
             @if most > 0 { "Jobs take " (parts::share(used, most)) " of maxmemory." }
@@ -161,7 +161,7 @@ fn facts(frame: &PageFrame, state: &ServerState, fields: &InfoFields) -> Markup 
         if text.is_empty() {
             return None;
         }
-        let number = state.count(field);
+        let number = state.number_of(field);
         let value = match unit {
             Unit::Text if *field == "journal_state" => parts::state(text),
             Unit::Text => html! { (escape::text(text.as_bytes())) },

@@ -47,8 +47,9 @@ fn show(frame: &PageFrame, params: &Params, replies: &[Value]) -> Markup {
 }
 
 fn figures(state: &ServerState) -> Markup {
-    let (late, age) = (state.count("lateness_minute_p99_us"), state.count("oldest_ready_age_ms"));
-    let (ready, dead) = (state.count("jobs_ready"), state.count("jobs_dead"));
+    let (late, age) =
+        (state.number_of("lateness_minute_p99_us"), state.number_of("oldest_ready_age_ms"));
+    let (ready, dead) = (state.number_of("jobs_ready"), state.number_of("jobs_dead"));
     let oldest = if age == 0 { "–".to_owned() } else { coarse(age) };
     let toned = |is_so: bool, tone: Tone| if is_so { tone } else { Tone::Plain };
     html! {

@@ -157,7 +157,7 @@ impl ServerState {
     }
 
     /// A number of INFO; 0 if it is not there.
-    pub fn count(&self, field: &str) -> u64 {
+    pub fn number_of(&self, field: &str) -> u64 {
         self.number(field).unwrap_or(0)
     }
 

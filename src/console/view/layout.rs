@@ -241,17 +241,17 @@ fn theme(frame: &PageFrame) -> Markup {
 
 /// The server's state: each number links to its details.
 fn state_line(state: &ServerState) -> Markup {
-    let dead = state.count("jobs_dead");
-    let late = state.count("lateness_minute_p99_us");
-    let oldest = state.count("oldest_ready_age_ms");
+    let dead = state.number_of("jobs_dead");
+    let late = state.number_of("lateness_minute_p99_us");
+    let oldest = state.number_of("oldest_ready_age_ms");
     let (journal, tone) = journal(state);
     html! {
         div class="state" id="state" data-part {
             (item("late p99", &parts::measured(late), "/server#lateness", tone_late(late)))
             (item("oldest ready", &if oldest == 0 { "–".into() } else { parts::duration(oldest) }, "/queues?by=age", Tone::Plain))
-            (item("ready", &parts::grouped(state.count("jobs_ready")), "/queues?by=ready", Tone::Plain))
-            (item("delayed", &parts::grouped(state.count("jobs_delayed")), "/queues?by=delayed", Tone::Plain))
-            (item("leased", &parts::grouped(state.count("jobs_leased")), "/queues?by=leased", Tone::Plain))
+            (item("ready", &parts::grouped(state.number_of("jobs_ready")), "/queues?by=ready", Tone::Plain))
+            (item("delayed", &parts::grouped(state.number_of("jobs_delayed")), "/queues?by=delayed", Tone::Plain))
+            (item("leased", &parts::grouped(state.number_of("jobs_leased")), "/queues?by=leased", Tone::Plain))
             (item("dead", &parts::grouped(dead), "/queues?by=dead", if dead > 0 { Tone::Bad } else { Tone::Plain }))
             (item("journal", journal, "/server#journal", tone))
         }

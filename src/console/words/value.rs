@@ -67,7 +67,7 @@ impl Value {
     }
 
     /// The number of a field; 0 without one.
-    pub fn count(&self, field: &str) -> u64 {
+    pub fn number_of(&self, field: &str) -> u64 {
         self.field(field).number().unwrap_or(0)
     }
 

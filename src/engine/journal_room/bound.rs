@@ -143,6 +143,7 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
         backoff: binding_policy(&backoff),
         configured: Fact::Configured {
             queue,
+            // Each is set, so none takes more bytes.
             settings: Box::new(QueueSettings {
                 backoff: Some(backoff),
                 ..QueueSettings::defaults(0)

@@ -244,7 +244,9 @@ impl Pause {
 /// Both directions of a queue.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct Pauses {
+    /// Adding.
     pub into: Pause,
+    /// Taking.
     pub out: Pause,
 }
 

@@ -304,7 +304,9 @@ pub enum Only {
 /// The direction of PAUSE and RESUME.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
+    /// Adding.
     In,
+    /// Taking.
     Out,
     All,
 }

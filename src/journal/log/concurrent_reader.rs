@@ -13,9 +13,10 @@ use crate::journal::record::Seed;
 use crate::journal::record::entry::OwnedEntry;
 use crate::journal::record::raft_state::LogPosition;
 use crate::journal::storage::Storage;
+use crate::lock::lock;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A view of a log. Clones of it see the same; it sees the log until that is closed or poisoned, and then
 /// what it was last.
@@ -217,7 +218,7 @@ impl<S: Storage> LogView<S> {
 
     /// It is never held while a file is accessed.
     fn table(&self) -> MutexGuard<'_, LogTable<S>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -50,7 +50,8 @@ pub enum BaseEvent {
     Arrived { peer: u64, head: Head, bodies: Vec<Bytes> },
 }
 
-/// Nothing in it is locked for longer than moving its content takes.
+/// Nothing in it is locked for longer than moving its content takes, except `arrived`: the log holds that while it puts a
+/// base in place.
 #[derive(Debug)]
 pub struct Bases {
     storage: Arc<Disk>,

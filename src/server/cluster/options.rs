@@ -59,7 +59,8 @@ fn settings(config: &Config, node: names::Name) -> Result<ClusterOptions, WrongO
     let client = first([Name::ClusterAnnouncePort, Name::Port]).ok_or(WrongOption::NoClientPort)?;
     let client = announced(client)?;
     let tls = first([Name::ClusterAnnounceTlsPort, Name::TlsPort]).map(announced).transpose()?;
-    let sentinel = sentinel_port(config)?.map(announced).transpose()?;
+    check_sentinel_name(config)?;
+    let sentinel = sentinel_port(config).map(announced).transpose()?;
     Ok(ClusterOptions {
         node,
         peer_port,
@@ -154,16 +155,18 @@ fn default_port(port: u16) -> Result<u16, WrongOption> {
     u16::try_from(peers).map_err(|_| WrongOption::PortTooHigh { port, peers })
 }
 
-/// Where clients find it as a Sentinel, if it answers as one. The name is part of events, whose words are separated by
-/// spaces.
-fn sentinel_port(config: &Config) -> Result<Option<u16>, WrongOption> {
+/// The name is part of events, whose words are separated by spaces.
+fn check_sentinel_name(config: &Config) -> Result<(), WrongOption> {
     let name = config.text(Name::SentinelMasterName);
-    if names::Name::new(name).is_err() {
-        return Err(WrongOption::SentinelName(Shown::new(name.as_bytes())));
-    }
+    names::Name::new(name).map_err(|_| WrongOption::SentinelName(Shown::new(name.as_bytes())))?;
+    Ok(())
+}
+
+/// Where clients find it as a Sentinel, if it answers as one.
+fn sentinel_port(config: &Config) -> Option<u16> {
     let own = config.number(Name::SentinelPort) as u16;
     let ports = [config.port(Name::ClusterAnnounceSentinelPort), own];
-    Ok(ports.into_iter().find(|port| *port != 0).filter(|_| own != 0))
+    ports.into_iter().find(|port| *port != 0).filter(|_| own != 0)
 }
 
 #[cfg(test)]
@@ -187,6 +190,7 @@ mod tests {
             ("cluster-node", &["@hostname"]),
             ("cluster-nodes", &["n1=10.0.0.1:7001", "n2=10.0.0.2:7001,n3=10.0.0.3:7001"]),
             ("cluster-port", &["7000"]),
+            ("tls-port", &["9443"]),
             ("cluster-announce-ip", &["public.example.com"]),
             ("cluster-announce-port", &["7002"]),
             ("cluster-announce-tls-port", &["7003"]),
@@ -337,12 +341,17 @@ mod tests {
 
     #[test]
     fn spans_are_bounded_where_they_are_set() {
-        for (word, wrong) in [
-            ("cluster-election-timeout", "99ms"),
-            ("cluster-election-timeout", "60001ms"),
-            ("cluster-lease-grace", "60001ms"),
+        for (word, range, values) in [
+            ("cluster-election-timeout", "100ms", [("99ms", false), ("100ms", true)]),
+            ("cluster-election-timeout", "1m", [("60001ms", false), ("1m", true)]),
+            ("cluster-lease-grace", "1m", [("60001ms", false), ("1m", true)]),
         ] {
-            Config::default().set(word, &[wrong.to_owned()]).unwrap_err();
+            for (value, is_right) in values {
+                let set = Config::default().set(word, &[value.to_owned()]);
+                let text = set.map_or_else(|error| error.to_string(), |()| String::new());
+                assert!(text.is_empty() == is_right, "{word} {value}: {text}");
+                assert!(is_right || text.contains(word) && text.contains(range), "{text}");
+            }
         }
     }
 

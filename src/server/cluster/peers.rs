@@ -22,7 +22,7 @@ pub struct Incoming {
     pub bodies: Vec<Bytes>,
 }
 
-/// What peers let us know besides messages.
+/// What peers let us know besides messages and bases.
 #[derive(Debug, Default)]
 pub struct PeerNews {
     /// Nodes whose connections to us have ended and that were not met again.
@@ -53,7 +53,7 @@ pub trait Peers {
     fn refuse(&mut self, token: u64, refused: RefusedMessage);
     /// Ends the connections over which this node has called, and tells it why.
     fn turn_away(&mut self, node: u64, why: Conflict);
-    /// What has come besides messages since the last call.
+    /// What has come since the last call, besides messages and bases.
     fn take_news(&mut self) -> PeerNews;
     /// The results of bases since the last call.
     fn take_base_events(&mut self) -> Vec<BaseEvent>;

@@ -201,7 +201,7 @@ impl Compaction {
         let images = std::mem::take(engine.base_output());
         running.written_bytes += images.len() as u64;
         if !images.is_empty() {
-            journal.keeper.images(images);
+            journal.keeper.send(Task::Images(images));
         }
         if running.imaged {
             journal.keeper.send(Task::FinishBase);

@@ -15,7 +15,7 @@ pub mod waits;
 
 use crate::cluster::driver::Status;
 use crate::cluster::peer::verify::Verification;
-use crate::cluster::raft::output::Role;
+use crate::cluster::raft::output::RaftRole;
 use crate::command::spec::action::ReplicaWait;
 use crate::config::Config;
 use crate::config::options::Name;
@@ -242,7 +242,7 @@ impl Durability {
     /// The state of the cluster: a follower has sent no questions, and a node that is gone does not answer.
     pub fn follow_status(&mut self, status: &Status) {
         let Journaling::Running(running) = &mut self.journaling else { return };
-        if status.role != Role::Leader {
+        if status.role != RaftRole::Leader {
             return running.verify.depose();
         }
         let gone = status.peers.iter().filter(|peer| !peer.is_heard).map(|peer| peer.id);

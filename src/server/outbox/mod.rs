@@ -96,10 +96,12 @@ impl Outputs {
         }
     }
 
+    /// To read; [`Outputs::at`] to change.
     pub fn of(&self, slot: u32) -> &Output {
         &self.by_slot[slot as usize]
     }
 
+    /// To change. A call is set by [`Outputs::set_call`], which looks whether the client waits.
     pub fn at(&mut self, slot: u32) -> &mut Output {
         &mut self.by_slot[slot as usize]
     }

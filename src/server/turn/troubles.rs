@@ -1,7 +1,7 @@
 //! Persistent troubles of a node: their log lines, and which connections are closed, so that their clients look for a
 //! node that can answer.
 
-use crate::cluster::raft::output::Role;
+use crate::cluster::raft::output::RaftRole;
 use crate::cluster::timing::health::Why;
 use crate::command::table::Face;
 use crate::journal::offline::dump::written;
@@ -220,7 +220,7 @@ impl Turns {
 
 /// The log line when no leader is known: since when, which nodes are missing, and what to do.
 fn leaderless(view: &ClusterView, since: &str, for_us: u64, dir: &str) -> String {
-    let what = match view.role == Role::Leader {
+    let what = match view.role == RaftRole::Leader {
         true => "this node was elected, but a majority of the voters does not answer",
         false => "there is no leader",
     };
@@ -323,7 +323,7 @@ mod tests {
         let two = text([true, true, false]);
         assert!(two.contains("n1, n2 are connected, a majority of the 3 voters"), "{two}");
         assert!(!two.contains("recover"), "{two}");
-        let elected = ClusterView { role: Role::Leader, ..view([true, false, false]) };
+        let elected = ClusterView { role: RaftRole::Leader, ..view([true, false, false]) };
         let elected = leaderless(&elected, "noon", S, "d");
         assert!(elected.starts_with("this node was elected, but a majority"), "{elected}");
     }

@@ -42,11 +42,12 @@ fn listed(names: &str) -> String {
 
 /// Whether changes can be made at all, and how many nodes may still be lost.
 fn majority(state: &ServerState, found: &mut Vec<Trouble>) {
-    let (voters, here) = (count(state.text("raft_voters")), state.count("raft_voters_connected"));
+    let (voters, here) =
+        (count(state.text("raft_voters")), state.number_of("raft_voters_connected"));
     let (needed, away) = (voters / 2 + 1, state.text("raft_away"));
     // One that stands still is connected, and does nothing.
     let here = here.min(voters.saturating_sub(count(away)));
-    let leaderless_ms = state.count("raft_leaderless_ms");
+    let leaderless_ms = state.number_of("raft_leaderless_ms");
     if voters > 0 && here < needed {
         let text = format!(
             "No majority: {here} of {voters} nodes with a vote can be reached from here, {needed} are needed, so \
@@ -119,9 +120,10 @@ fn of_this_node(node: &OwnNode<'_>, state: &ServerState, found: &mut Vec<Trouble
         );
         say_for(found, Tone::Bad, Some(stuck_ms), text);
     }
-    let lacks =
-        state.count("raft_committed_index").saturating_sub(state.count("raft_applied_index"));
-    let age_ms = state.count("raft_read_age_ms");
+    let lacks = state
+        .number_of("raft_committed_index")
+        .saturating_sub(state.number_of("raft_applied_index"));
+    let age_ms = state.number_of("raft_read_age_ms");
     if lacks > BEHIND_MAX {
         let entries = parts::grouped(lacks);
         say(

@@ -127,7 +127,7 @@ fn of_limits(state: &ServerState, found: &mut Vec<(&'static str, Trouble)>) {
     let mut warn = |part, href: &str, word, text: String| {
         found.push((part, Trouble::at(Tone::Warn, href, word, text)));
     };
-    let late = state.count("lateness_minute_p99_us");
+    let late = state.number_of("lateness_minute_p99_us");
     if late > LATE_US {
         let late = parts::micros(late);
         let text = format!(
@@ -135,19 +135,20 @@ fn of_limits(state: &ServerState, found: &mut Vec<(&'static str, Trouble)>) {
         );
         warn("lateness", "/server#lateness", "Lateness", text);
     }
-    let (used, most) = (state.count("used_memory"), state.count("maxmemory"));
+    let (used, most) = (state.number_of("used_memory"), state.number_of("maxmemory"));
     if most > 0 && used > most / 10 * 9 {
         let share = parts::share(used, most);
         let text = format!("Jobs use {share} of maxmemory: adding is refused when it is full.");
         warn("memory", "/server#memory", "Memory", text);
     }
-    let (clients, clients_max) = (state.count("connected_clients"), state.count("maxclients"));
+    let (clients, clients_max) =
+        (state.number_of("connected_clients"), state.number_of("maxclients"));
     if clients > clients_max / 10 * 9 {
         let (clients, most) = (parts::grouped(clients), parts::grouped(clients_max));
         let text = format!("{clients} of {most} connections are in use.");
         warn("clients", "/clients", "Clients", text);
     }
-    if state.count("clock_doubted_us") > 0 || state.count("clock_ahead_us") > 1_000_000 {
+    if state.number_of("clock_doubted_us") > 0 || state.number_of("clock_ahead_us") > 1_000_000 {
         let text = "The machine's clock jumped far ahead: check whether it is right.".to_owned();
         warn("clock", "/server#clock", "Clock", text);
     }
@@ -158,13 +159,13 @@ fn of_schedules(state: &ServerState, found: &mut Vec<(&'static str, Trouble)>) {
         let trouble = Trouble::at(tone, "/schedules", "Schedules", text);
         found.push(("schedules", Trouble { count: Some((count, word)), ..trouble }));
     };
-    let held = state.count("schedules_held");
+    let held = state.number_of("schedules_held");
     if held > 0 {
         let counted = parts::counted(held, "schedule is", "schedules are");
         let text = format!("{counted} held back: their queue is full, or memory is short.");
         say(Tone::Warn, held, "held", text);
     }
-    let missed = state.count("schedule_missed_total");
+    let missed = state.number_of("schedule_missed_total");
     if missed > 0 {
         let (one, many) = ("occurrence of schedules was", "occurrences of schedules were");
         let text = format!("{} missed since the start.", parts::counted(missed, one, many));

@@ -104,7 +104,7 @@ fn add(frame: &PageFrame, about: &About<'_>) -> Markup {
 
 fn destroy(frame: &PageFrame, about: &About<'_>, stats: &Value) -> Markup {
     let fields = [("queue", about.queue)];
-    let count = |states: &[&str]| states.iter().map(|state| stats.count(state)).sum::<u64>();
+    let count = |states: &[&str]| states.iter().map(|state| stats.number_of(state)).sum::<u64>();
     let all = parts::counted(count(&["delayed", "ready", "dead", "leased"]), "job", "jobs");
     let name = about.queue.to_vec();
     let choice = |state: &'static str, checked| {

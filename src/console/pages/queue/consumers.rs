@@ -12,7 +12,7 @@ const CLIENTS_MAX: usize = 100;
 
 /// `leases` are of BUSY, `clients` of CLIENT LIST, if the user may ask for it.
 pub fn show(frame: &PageFrame, stats: &Value, leases: &Value, clients: Option<&Value>) -> Markup {
-    let (waiters, leased) = (stats.count("waiters"), stats.count("leased"));
+    let (waiters, leased) = (stats.number_of("waiters"), stats.number_of("leased"));
     let rows = leases.items();
     parts::part(
         "jobs-part",

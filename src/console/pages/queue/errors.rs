@@ -24,15 +24,15 @@ pub fn table(frame: &PageFrame, about: &About<'_>, listed: &Value) -> Markup {
         let sample = error.field("sample").bytes();
         let mut cells = vec![
             html! { @match text { Some(text) => (name(frame, about, text)), None => span class="faint" { "all others" } } },
-            parts::number(error.count("count")),
-            parts::number(error.count("dead")),
-            parts::ago(frame, error.count("first")),
-            parts::ago(frame, error.count("last")),
+            parts::number(error.number_of("count")),
+            parts::number(error.number_of("dead")),
+            parts::ago(frame, error.number_of("first")),
+            parts::ago(frame, error.number_of("last")),
             html! { @if let Some(id) = sample { (parts::job_link(frame.db, about.queue, id)) } },
         ];
         if acts {
-            cells.push(match text.filter(|_| error.count("dead") > 0) {
-                Some(text) => redrive(frame, about, text, error.count("dead")),
+            cells.push(match text.filter(|_| error.number_of("dead") > 0) {
+                Some(text) => redrive(frame, about, text, error.number_of("dead")),
                 None => html! {},
             });
         }

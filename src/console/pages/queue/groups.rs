@@ -48,7 +48,7 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Value)
     let rows = groups.iter().map(|group| row(frame, about, group)).collect();
     let table = Table::plain("groups", "Groups of the queue", columns(frame, about), rows);
     let table = Table { grow: true, ..table };
-    let closed = stats.count("groups-closed");
+    let closed = stats.number_of("groups-closed");
     let href = format!("{}&by={}", about.href(frame.db, "groups"), order(about));
     html! {
         (parts::part("groups-part", html! {
@@ -80,7 +80,7 @@ fn row(frame: &PageFrame, about: &About<'_>, group: &Value) -> Row {
         format!("/search?db={}&queue={queue}&group={group}{of}", frame.db)
     };
     let number = |of: &'static str| {
-        let count = group.count(of);
+        let count = group.number_of(of);
         parts::cell_number(count, &found(&format!("&state={of}")))
     };
     let age = group.field("oldest-ready-age-ms").number();

@@ -12,7 +12,7 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value)
     let figure = |state: &'static str, note: &str, tone| {
         parts::figure(
             state,
-            parts::grouped(stats.count(state)),
+            parts::grouped(stats.number_of(state)),
             note,
             tone,
             &about.href(frame.db, state),
@@ -28,11 +28,11 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value)
         .field("last-reserve-at")
         .number()
         .map(|at| format!("last job taken {}", parts::span(frame, at)));
-    let max = match stats.count("lateness-max-us") {
+    let max = match stats.number_of("lateness-max-us") {
         0 => String::new(),
         max => format!("max {}", parts::micros(max)),
     };
-    let dead = if stats.count("dead") > 0 { Tone::Bad } else { Tone::Plain };
+    let dead = if stats.number_of("dead") > 0 { Tone::Bad } else { Tone::Plain };
     html! {
         @if about.queue.is_empty() { p class="refused" { "The address does not name a queue." } }
         div class="figures" {
@@ -40,8 +40,8 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value)
             (figure("delayed", &next.unwrap_or_default(), Tone::Plain))
             (figure("leased", &leased_note(stats, config), Tone::Plain))
             (figure("dead", "", dead))
-            (parts::figure("late, p99", parts::measured(stats.count("lateness-p99-us")), &max, Tone::Plain, ""))
-            (parts::figure("waiting consumers", parts::grouped(stats.count("waiters")), &taken.unwrap_or_default(), Tone::Plain, &about.href(frame.db, "consumers")))
+            (parts::figure("late, p99", parts::measured(stats.number_of("lateness-p99-us")), &max, Tone::Plain, ""))
+            (parts::figure("waiting consumers", parts::grouped(stats.number_of("waiters")), &taken.unwrap_or_default(), Tone::Plain, &about.href(frame.db, "consumers")))
         }
         (in_force(stats, config))
         details class="more" {
@@ -54,7 +54,7 @@ pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, config: &Value)
 /// Where jobs wait because of a limit, that is said.
 fn leased_note(stats: &Value, config: &Value) -> String {
     match set(config, "max-leased") {
-        Some(most) if stats.count("leased") >= most && stats.count("ready") > 0 => {
+        Some(most) if stats.number_of("leased") >= most && stats.number_of("ready") > 0 => {
             format!("{most} is max-leased: others wait")
         }
         Some(most) => format!("of {}", parts::grouped(most)),
@@ -68,7 +68,7 @@ fn set(config: &Value, name: &str) -> Option<u64> {
 }
 
 fn in_force(stats: &Value, config: &Value) -> Markup {
-    let jobs = stats.count("ready") + stats.count("delayed") + stats.count("leased");
+    let jobs = stats.number_of("ready") + stats.number_of("delayed") + stats.number_of("leased");
     let mut pairs: Vec<(&str, Markup)> = Vec::new();
     if let Some(rate) = set(config, "rate") {
         pairs.push(("rate", html! { (parts::grouped(rate)) " a second" }));
@@ -77,14 +77,14 @@ fn in_force(stats: &Value, config: &Value) -> Markup {
         let full = jobs >= most;
         pairs.push(("max-jobs", html! { (parts::grouped(jobs)) " of " (parts::grouped(most)) @if full { " " (parts::state("full")) } }));
     }
-    if stats.count("groups") > 0 {
-        let closed = stats.count("groups-closed");
-        pairs.push(("groups", html! { (parts::grouped(stats.count("groups"))) @if closed > 0 { ", " (parts::grouped(closed)) " closed" } }));
+    if stats.number_of("groups") > 0 {
+        let closed = stats.number_of("groups-closed");
+        pairs.push(("groups", html! { (parts::grouped(stats.number_of("groups"))) @if closed > 0 { ", " (parts::grouped(closed)) " closed" } }));
     }
     if config.field("due-enters").text() == Some("left") {
         pairs.push(("due-enters", html! { "left" }));
     }
-    pairs.push(("memory", html! { (parts::bytes(stats.count("bytes"))) }));
+    pairs.push(("memory", html! { (parts::bytes(stats.number_of("bytes"))) }));
     parts::facts(&pairs)
 }
 

@@ -41,7 +41,7 @@ pub fn waiting(frame: &PageFrame, about: &About<'_>, stats: &Value, listed: &Val
         form: if offered(frame, "DELAY.DEL") { "bulk" } else { "" },
         grow: true,
     };
-    let all = stats.count(about.tab);
+    let all = stats.number_of(about.tab);
     html! {
         (parts::part("jobs-part", html! { (table) (pager(frame, about, listed, all)) }))
         (bulk(frame, about))
@@ -73,13 +73,13 @@ pub fn leased(
     }
     let row = |job: &&Value| {
         let id = job.raw("id");
-        let end = job.count("lease-end");
+        let end = job.number_of("lease-end");
         let mut cells = vec![
             parts::job_link(frame.db, about.queue, id),
             parts::ago(frame, end),
-            parts::number(job.count("attempt")),
-            parts::number(job.count("deliveries")),
-            html! { @if job.count("bound") == 1 { "ends with its connection" } @else { span class="faint" { "–" } } },
+            parts::number(job.number_of("attempt")),
+            parts::number(job.number_of("deliveries")),
+            html! { @if job.number_of("bound") == 1 { "ends with its connection" } @else { span class="faint" { "–" } } },
         ];
         cells.extend(about.columns.cells(job.field("body")));
         Row { key: escape::query(id), select: None, cells }
@@ -88,7 +88,7 @@ pub fn leased(
     columns.extend(about.columns.heads());
     let rows = held.iter().map(row).collect();
     let table = Table::plain("jobs", "Leased jobs, the next lease to end first", columns, rows);
-    let all = stats.count("leased");
+    let all = stats.number_of("leased");
     parts::part("jobs-part", html! { (table) (pager(frame, about, listed, all)) })
 }
 
@@ -100,7 +100,7 @@ pub fn dead(
     listed: &Value,
     jobs: &[Value],
 ) -> Markup {
-    let all = stats.count("dead");
+    let all = stats.number_of("dead");
     let dead = in_state(jobs, "dead");
     if dead.is_empty() && !about.is_grouped() {
         return parts::empty("No job has died.", &[]);
@@ -121,9 +121,9 @@ fn newest(frame: &PageFrame, about: &About<'_>, dead: &[&Value]) -> Table {
         let id = job.raw("id");
         let mut cells = vec![
             parts::job_link(frame.db, about.queue, id),
-            parts::ago(frame, job.count("died")),
+            parts::ago(frame, job.number_of("died")),
             html! { (job.field("reason").text().unwrap_or("")) },
-            parts::number(job.count("deliveries")),
+            parts::number(job.number_of("deliveries")),
             error_cell(job),
         ];
         cells.extend(about.columns.cells(job.field("body")));

@@ -30,12 +30,12 @@ pub fn count(about: &About<'_>, stats: &Value) -> usize {
 }
 
 fn schedules(stats: &Value) -> bool {
-    stats.count("schedules") > 0
+    stats.number_of("schedules") > 0
 }
 
 /// Whether the jobs are counted for this request.
 fn is_counted(about: &About<'_>, stats: &Value) -> bool {
-    let delayed = stats.count("delayed");
+    let delayed = stats.number_of("delayed");
     match delayed {
         0 => schedules(stats),
         1..=BY_ITSELF_MAX => true,
@@ -59,7 +59,7 @@ fn zoom<'a>(about: &About<'a>) -> &'a str {
 
 /// The bars, or why there are none.
 pub fn show(frame: &PageFrame, about: &About<'_>, stats: &Value, replies: &[Value]) -> Markup {
-    let delayed = stats.count("delayed");
+    let delayed = stats.number_of("delayed");
     if delayed == 0 && !schedules(stats) {
         return html! {};
     }

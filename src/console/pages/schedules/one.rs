@@ -111,7 +111,7 @@ fn facts(frame: &PageFrame, queue: &[u8], got: &Value) -> Markup {
     let moments = MOMENTS.iter().filter_map(|(label, name)| {
         Some((*label, parts::moment(frame, got.field(name).number()?)))
     });
-    let totals = TOTALS.iter().map(|name| (*name, parts::number(got.count(name))));
+    let totals = TOTALS.iter().map(|name| (*name, parts::number(got.number_of(name))));
     let plain = PLAIN.iter().filter_map(|(label, name)| match got.field(name) {
         Value::Null => None,
         Value::Int(number) => Some((*label, html! { (number) })),

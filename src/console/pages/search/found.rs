@@ -156,7 +156,7 @@ pub fn containing(params: &Params, queue: &[u8], text: &[u8]) -> Params {
 
 /// How many jobs a scan of a queue walks by, whatever its filter.
 pub fn jobs_of(stats: &Value) -> u64 {
-    STATES.iter().map(|state| stats.count(state)).sum()
+    STATES.iter().map(|state| stats.number_of(state)).sum()
 }
 
 fn filtered(params: &Params, queue: &[u8], name: &str, value: &[u8]) -> Params {

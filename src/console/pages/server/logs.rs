@@ -35,7 +35,7 @@ pub fn denied(entries: &Value) -> Markup {
             html! { (field("username")) },
             html! { (field("reason")) },
             html! { code { (field("object")) } },
-            parts::number(entry.count("count")),
+            parts::number(entry.number_of("count")),
         ];
         let key = entry.field("entry-id").number()?.to_string();
         Some(Row { key, select: None, cells })

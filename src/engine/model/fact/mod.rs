@@ -190,6 +190,7 @@ pub enum Fact<'a> {
     LeaseOver {
         queue: QueueNo,
         id: &'a [u8],
+        /// The connection closed.
         lost: bool,
         /// The attempt counts; not in an orderly shutdown.
         counted: bool,

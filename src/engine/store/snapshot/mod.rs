@@ -506,6 +506,7 @@ impl Store {
         self.bases.is_running()
     }
 
+    /// How large a base is now, without the minutes. Cost: a sum over 16 databases.
     pub fn base_bytes(&self) -> u64 {
         let queues: u64 = self.databases.iter().map(|database| database.image_bytes).sum();
         let counts = record::ImageCounts {

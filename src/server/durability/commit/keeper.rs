@@ -22,11 +22,12 @@ pub enum Task {
     MakeSpare,
     /// A base begins, in a cluster with its members; images follow.
     BeginBase(BaseHead, Option<Members>),
-    /// Whole ones, see [`Keeper::images`].
+    /// Images of that base, whole ones.
     Images(Vec<u8>),
     /// The base has all its images; [`KeeperDone::Base`] or [`KeeperDone::BaseFailed`] follows.
     FinishBase,
     AbandonBase,
+    /// By [`Keeper::stop`] alone.
     Stop,
 }
 
@@ -83,15 +84,6 @@ impl Keeper {
         Keeper::by_hand().0
     }
 
-    /// Images of the base that was begun, whole ones.
-    pub fn images(&self, bytes: Vec<u8>) {
-        let length = bytes.len() as u64;
-        self.backlog_bytes.fetch_add(length, Ordering::Relaxed);
-        if self.tasks.send(Task::Images(bytes)).is_err() {
-            self.backlog_bytes.fetch_sub(length, Ordering::Relaxed);
-        }
-    }
-
     /// Whether it makes way for the log, see [`rest_after`].
     pub fn set_rests(&self, rests: bool) {
         self.rests.store(rests, Ordering::Relaxed);
@@ -113,9 +105,14 @@ impl Keeper {
         self.thread.take().is_none_or(|thread| thread.end(until))
     }
 
-    /// A keeper that is gone does nothing more: the log then grows, and the room ends.
+    /// Gives it something to do, after all before. A keeper that is gone does nothing more: the log then grows, and the
+    /// room ends.
     pub fn send(&self, task: Task) {
-        let _ = self.tasks.send(task);
+        let length = if let Task::Images(bytes) = &task { bytes.len() as u64 } else { 0 };
+        self.backlog_bytes.fetch_add(length, Ordering::Relaxed);
+        if self.tasks.send(task).is_err() {
+            self.backlog_bytes.fetch_sub(length, Ordering::Relaxed);
+        }
     }
 }
 
