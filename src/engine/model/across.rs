@@ -1,6 +1,6 @@
 //! Looking at all queues of a database: what is asked, and the rows of the answer.
 
-use crate::engine::model::request::JobState;
+use crate::engine::model::terms::JobState;
 use crate::ids::Db;
 use crate::time::Millis;
 use crate::words::words;

@@ -1,7 +1,7 @@
 //! Which jobs of a queue are meant, said by what they are like; and what is done to all of them.
 
 use crate::engine::model::reply::Reason;
-use crate::engine::model::request::{JobState, QueueName, When};
+use crate::engine::model::terms::{JobState, QueueName, When};
 
 /// What jobs must be like; by default any fits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -3,7 +3,7 @@
 //! A group is there while one of its jobs is, or something is set for it; nobody makes or removes one.
 
 use crate::engine::model::queue_settings::{Later, Pause, QueueSettings, Setting};
-use crate::engine::model::request::{JobState, QueueName};
+use crate::engine::model::terms::{JobState, QueueName};
 use crate::limits::{GROUP_RATE_SPAN_MS_MAX, RATE_MAX};
 use crate::time::{Millis, Written};
 use crate::words::words;

@@ -19,6 +19,7 @@ pub mod request;
 pub mod schedule;
 pub mod settings;
 pub mod stats;
+pub mod terms;
 pub mod token;
 pub mod turn;
 pub mod walk;

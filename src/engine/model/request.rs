@@ -11,49 +11,9 @@ use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
 use crate::engine::model::schedule::Scheduling;
+pub use crate::engine::model::terms::{JobState, QueueName, Wait, When};
 use crate::engine::model::walk::Cursor;
 use crate::ids::{Db, Token};
-use crate::words::words;
-
-/// A queue as a client names it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct QueueName<'a> {
-    pub db: Db,
-    /// 1 to 512 bytes.
-    pub name: &'a [u8],
-}
-
-/// When a job is to fall due.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
-    /// So many ms after the receipt of the request.
-    In(u64),
-    /// At this unix ms.
-    At(u64),
-}
-
-/// How long a taking request waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wait {
-    /// Answer at once.
-    No,
-    /// Until there is a job.
-    Forever,
-    /// For this many ms, at least 1.
-    For(u64),
-}
-
-impl Wait {
-    /// The same, limited to that.
-    pub fn at_most(self, ms: u64) -> Wait {
-        match self {
-            Wait::No => Wait::No,
-            _ if ms == 0 => Wait::No,
-            Wait::Forever => Wait::For(ms),
-            Wait::For(own_ms) => Wait::For(own_ms.min(ms)),
-        }
-    }
-}
 
 /// What ADD does if the id is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -274,21 +234,6 @@ pub struct Purge {
 impl Purge {
     /// The states without an argument.
     pub const DEFAULT: Purge = Purge { states: [true, true, false, true], windows: true };
-}
-
-words! {
-    /// A job's state as users name it, in the order of a job's life.
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-    pub enum JobState {
-        /// Its time has not come.
-        Delayed = "delayed",
-        /// Due, waiting for a consumer.
-        Ready = "ready",
-        /// With a consumer, its lease is running.
-        Leased = "leased",
-        /// Attempts used up, or buried.
-        Dead = "dead",
-    }
 }
 
 /// `DELAY.RESCHEDULE`'s condition.

@@ -5,7 +5,7 @@ use crate::engine::model::group::OwnGroup;
 use crate::engine::model::meta::{Meta, OwnMeta};
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::queue_settings::Pause;
-use crate::engine::model::request::QueueName;
+use crate::engine::model::terms::QueueName;
 use crate::time::{Millis, Written};
 use crate::words::words;
 

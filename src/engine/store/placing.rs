@@ -5,7 +5,7 @@ use crate::engine::model::request::Side;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{Content, History, Job, JobIndex, JobStage};
 use crate::engine::store::memory::Footprint;
-use crate::engine::store::queues::place_of;
+use crate::engine::store::queue::place_of;
 use crate::ids::QueueNo;
 use crate::time::{Micros, Millis};
 

@@ -14,7 +14,7 @@ use crate::engine::store::pace::Pace;
 use crate::engine::store::purged::Purging;
 use crate::engine::store::ready::{ReadyOrder, TAIL_PLACE_MIN};
 use crate::engine::store::schedules::Schedules;
-use crate::ids::{Db, QueueNo};
+use crate::ids::{DATABASES, Db, QueueNo};
 use crate::limits::DEAD_COUNT_DEFAULT;
 use crate::time::{Micros, Millis};
 use crate::wheel::Wheel;
@@ -297,4 +297,15 @@ impl Queue {
         !self.pauses.out.is_on(now)
             && self.max_leased().is_none_or(|max| self.count(JobState::Leased) < max)
     }
+}
+
+/// A queue's number contains its database and its place there.
+pub(super) fn place_of(number: QueueNo) -> (usize, u32) {
+    let databases = u32::from(DATABASES);
+    ((number.0 % databases) as usize, number.0 / databases)
+}
+
+pub(super) fn number_at(db: usize, place: u32) -> QueueNo {
+    let number = place as usize * usize::from(DATABASES) + db;
+    QueueNo(number.try_into().expect("a database has less than 2^28 queues"))
 }

@@ -7,7 +7,7 @@ use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::{Hasher, wide};
 use crate::engine::store::jobs::index::SlabIndex;
 use crate::engine::store::jobs::slots::Slots;
-use crate::engine::store::queue::{Aside, Marks, NEVER, Queue};
+use crate::engine::store::queue::{Aside, Marks, NEVER, Queue, number_at, place_of};
 use crate::engine::store::snapshot::record;
 use crate::ids::{DATABASES, Db, QueueNo};
 use crate::pool::Pool;
@@ -57,17 +57,6 @@ pub struct Idle {
     pub queue: QueueNo,
     /// Which binding of the number it was.
     born: u64,
-}
-
-/// A queue's number contains its database and its place there.
-pub(super) fn place_of(number: QueueNo) -> (usize, u32) {
-    let databases = u32::from(DATABASES);
-    ((number.0 % databases) as usize, number.0 / databases)
-}
-
-pub(super) fn number_at(db: usize, place: u32) -> QueueNo {
-    let number = place as usize * usize::from(DATABASES) + db;
-    QueueNo(number.try_into().expect("a database has less than 2^28 queues"))
 }
 
 impl Store {

@@ -26,8 +26,7 @@ use crate::engine::model::stats::Totals;
 use crate::engine::store::Store;
 use crate::engine::store::minutes::rank::Walk;
 use crate::engine::store::minutes::track::{Counts, Track};
-use crate::engine::store::queue::Queue;
-use crate::engine::store::queues::place_of;
+use crate::engine::store::queue::{Queue, place_of};
 use crate::ids::{Db, QueueNo};
 use crate::time::Micros;
 

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use crate::engine::store::Store;
 use crate::engine::store::minutes::Kept;
 use crate::engine::store::minutes::track::{Counts, Track};
-use crate::engine::store::queues::number_at;
+use crate::engine::store::queue::number_at;
 use crate::ids::{DATABASES, QueueNo};
 
 /// Queues that the walk looks at in one step of a budget.
