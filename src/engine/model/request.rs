@@ -11,7 +11,7 @@ use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
 use crate::engine::model::schedule::Scheduling;
-pub use crate::engine::model::terms::{JobState, QueueName, Wait, When};
+pub use crate::engine::model::terms::{Direction, JobState, Only, QueueName, Wait, When};
 use crate::engine::model::walk::Cursor;
 use crate::ids::{Db, Token};
 
@@ -234,26 +234,6 @@ pub struct Purge {
 impl Purge {
     /// The states without an argument.
     pub const DEFAULT: Purge = Purge { states: [true, true, false, true], windows: true };
-}
-
-/// `DELAY.RESCHEDULE`'s condition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Only {
-    Any,
-    /// `GT`: only to a later time.
-    Later,
-    /// `LT`: only to an earlier time.
-    Earlier,
-}
-
-/// The direction of PAUSE and RESUME.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
-    /// Adding.
-    In,
-    /// Taking.
-    Out,
-    All,
 }
 
 /// A request to the engine.

@@ -1,4 +1,4 @@
-//! Terms that requests, replies and records share: a queue's name, times, the states of a job.
+//! Terms that requests, replies and records share: a queue's name, times, the states of a job, directions.
 
 use crate::ids::Db;
 use crate::words::words;
@@ -56,4 +56,24 @@ words! {
         /// Attempts used up, or buried.
         Dead = "dead",
     }
+}
+
+/// `DELAY.RESCHEDULE`'s condition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Only {
+    Any,
+    /// `GT`: only to a later time.
+    Later,
+    /// `LT`: only to an earlier time.
+    Earlier,
+}
+
+/// The direction of PAUSE and RESUME.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Adding.
+    In,
+    /// Taking.
+    Out,
+    All,
 }
