@@ -43,16 +43,7 @@ pub fn before(report: &mut Report) {
         drain(System::Delayd, &System::Delayd.start(Sync::Everysec), pending).rate
     });
     compare(report, "lateness, 10 k due a second, everysec: 1 / p50", "1/ms", || {
-        let punctual = Punctual {
-            system: System::Delayd,
-            rate: 10_000,
-            seconds: 4,
-            poll_ms: 0,
-            batch: 100,
-            is_busy: false,
-            crowd: 0,
-        };
-        1.0 / punctual.run(&System::Delayd.start(Sync::Everysec)).p50
+        1.0 / Punctual::DELAYD.run(&System::Delayd.start(Sync::Everysec)).p50
     });
     for (connections, batch, count) in [(64, 1, 60_000), (50, 16, 400_000)] {
         let work = format!("three nodes, add, {connections} clients, pipeline {batch}, always");

@@ -147,15 +147,7 @@ pub fn lateness(report: &mut Report) {
         None => lines.push((label.to_owned(), vec![(rate as f64, late)])),
     };
     for rate in [1_000, 10_000, 50_000, 100_000] {
-        let delayd = Punctual {
-            system: System::Delayd,
-            rate,
-            seconds: 4,
-            poll_ms: 0,
-            batch: 100,
-            is_busy: false,
-            crowd: 0,
-        };
+        let delayd = Punctual { rate, ..Punctual::DELAYD };
         let ours = late(delayd, Sync::Everysec);
         let always = late(delayd, Sync::Always);
         note("delayd everysec p99", rate, ours.p99);
@@ -215,16 +207,7 @@ fn beside_the_disk(report: &mut Report, delayd: Punctual) {
 
 /// Lateness while another client adds at full speed.
 pub fn busy(report: &mut Report) {
-    let (rate, seconds) = (10_000, 4);
-    let delayd = Punctual {
-        system: System::Delayd,
-        rate,
-        seconds,
-        poll_ms: 0,
-        batch: 100,
-        is_busy: true,
-        crowd: 0,
-    };
+    let delayd = Punctual { is_busy: true, ..Punctual::DELAYD };
     let ours = late(delayd, Sync::Everysec);
     let redis = Punctual { system: System::Redis, poll_ms: 10, ..delayd };
     let theirs = late(redis, Sync::Everysec);
@@ -236,16 +219,8 @@ pub fn busy(report: &mut Report) {
 
 /// Lateness while the wheel comes to a slot with millions of jobs.
 pub fn crowd(report: &mut Report) {
-    let (rate, seconds, crowd) = (100_000, 4, scaled(6_000_000));
-    let delayd = Punctual {
-        system: System::Delayd,
-        rate,
-        seconds,
-        poll_ms: 0,
-        batch: 100,
-        is_busy: false,
-        crowd,
-    };
+    let crowd = scaled(6_000_000);
+    let delayd = Punctual { rate: 100_000, crowd, ..Punctual::DELAYD };
     let ours = late(delayd, Sync::Everysec);
     let work = "lateness, 100 k due a second, 6 M more due in the next minute, everysec";
     report.alone(work, "ms p99", ours.p99, Asked::Nothing);

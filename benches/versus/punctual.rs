@@ -46,6 +46,17 @@ pub struct Late {
 }
 
 impl Punctual {
+    /// delayd with a consumer that takes 100 at once, for 4 s, with nothing beside.
+    pub const DELAYD: Punctual = Punctual {
+        system: System::Delayd,
+        rate: 10_000,
+        seconds: 4,
+        poll_ms: 0,
+        batch: 100,
+        is_busy: false,
+        crowd: 0,
+    };
+
     pub fn run(self, server: &Server) -> Late {
         self.system.prepare(server);
         let total = self.rate * self.seconds;

@@ -254,9 +254,9 @@ impl NodeView {
 
 impl ClusterView {
     /// From a node's status at `now`; the turn adds what it alone knows: `leads`, `loading`, `reloads`, `election_us` and
-    /// `max_skew_us`. `node` is the node's own entry for as long as it
-    /// is no member, `applied` the last index that the engine has. The lease is until when it lasts, and of when the newest
-    /// question is that a majority has answered; 0 for none. Cost: some allocations for each member.
+    /// `max_skew_us`. `node` is the node's own entry for as long as it is no member, `applied` the last index that the
+    /// engine has. The lease is until when it lasts, and of when the newest question is that a majority has answered; 0 for
+    /// none. Cost: some allocations for each member.
     pub fn of(
         status: &Status,
         node: &Node,

@@ -96,7 +96,7 @@ pub struct Server {
     notifier: Arc<Notifier>,
     /// Where it is one of several partitions of the process.
     siblings: Option<Siblings>,
-    /// Of the process's log, for CONFIG SET.
+    /// Changes the level of the process's log, for CONFIG SET.
     log_level: LogLevel,
     /// SIGTERM and SIGINT stop it, and SIGHUP reloads certificates and the ACL file.
     signals: bool,

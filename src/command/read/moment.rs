@@ -112,7 +112,7 @@ pub fn parse_rfc3339(text: &[u8]) -> Option<Result<u64, OutOfRange>> {
         return None;
     }
     let date = |day| Date::new(year as i16, month as i8, day);
-    // Of a month that there is not, the error is the month.
+    // If there is no such month, that is the error.
     let days = date(1).map_or(31, |first| first.days_in_month().into());
     let fields = [
         ("month", month, 1, 12),

@@ -60,12 +60,10 @@ pub fn write_docs(spec: &CommandSpec, out: &mut Encoder<'_>) {
         write_text(field, text, out);
     }
     if arguments {
-        out.bulk(b"arguments");
-        write_arguments(spec.arguments, out);
+        write_arguments(spec.arguments, out.field("arguments"));
     }
     if subcommands {
-        out.bulk(b"subcommands");
-        out.map(spec.subcommands.len());
+        out.field("subcommands").map(spec.subcommands.len());
         for subcommand in spec.subcommands {
             write_docs(subcommand, out);
         }
@@ -73,8 +71,7 @@ pub fn write_docs(spec: &CommandSpec, out: &mut Encoder<'_>) {
 }
 
 fn write_text(field: &str, text: &str, out: &mut Encoder<'_>) {
-    out.bulk(field.as_bytes());
-    out.bulk(text.as_bytes());
+    out.field(field).bulk(text.as_bytes());
 }
 
 fn write_arguments(arguments: &[Argument], out: &mut Encoder<'_>) {
@@ -103,8 +100,7 @@ fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
         write_text("display_text", display, out);
     }
     if key {
-        out.bulk(b"key_spec_index");
-        out.integer(argument.key_spec.into());
+        out.field("key_spec_index").integer(argument.key_spec.into());
     }
     if let Some(token) = argument.token {
         write_text("token", token, out);
@@ -113,8 +109,7 @@ fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
         write_text("summary", argument.about, out);
     }
     if flags > 0 {
-        out.bulk(b"flags");
-        out.set(flags);
+        out.field("flags").set(flags);
         if argument.optional {
             out.simple("optional");
         }
@@ -123,8 +118,7 @@ fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
         }
     }
     if members {
-        out.bulk(b"arguments");
-        write_arguments(argument.arguments, out);
+        write_arguments(argument.arguments, out.field("arguments"));
     }
 }
 
@@ -158,27 +152,20 @@ fn write_key_spec(
     out: &mut Encoder<'_>,
 ) {
     out.map(3);
-    out.bulk(b"flags");
     let words = access.words();
-    out.set(words.len());
+    out.field("flags").set(words.len());
     for word in words {
         out.simple(word);
     }
-    out.bulk(b"begin_search");
-    out.map(2);
+    out.field("begin_search").map(2);
     write_text("type", "index", out);
-    out.bulk(b"spec");
-    out.map(1);
-    out.bulk(b"index");
-    out.integer(begin);
-    out.bulk(b"find_keys");
-    out.map(2);
+    out.field("spec").map(1);
+    out.field("index").integer(begin);
+    out.field("find_keys").map(2);
     write_text("type", kind, out);
-    out.bulk(b"spec");
-    out.map(fields.len());
+    out.field("spec").map(fields.len());
     for (name, value) in fields {
-        out.bulk(name.as_bytes());
-        out.integer(value);
+        out.field(name).integer(value);
     }
 }
 

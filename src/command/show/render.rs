@@ -135,8 +135,7 @@ fn write_pairs(meta: Meta<'_>, out: &mut Encoder<'_>) {
 /// As a field of a job or a schedule, if there is any.
 pub(super) fn write_meta(meta: Meta<'_>, out: &mut Encoder<'_>) {
     if !meta.is_none() {
-        out.bulk(b"meta");
-        out.map(meta.pairs().count());
+        out.field("meta").map(meta.pairs().count());
         write_pairs(meta, out);
     }
 }
@@ -187,8 +186,7 @@ fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
     number("expires", job.expires.0, out);
     number("unique-ms", job.unique_ms, out);
     if let Some((token, end, bound)) = job.lease {
-        out.bulk(b"token");
-        out.bulk_unsigned(token.0);
+        out.field("token").bulk_unsigned(token.0);
         number("lease-end", end.0, out);
         number("bound", bound.into(), out);
     }
@@ -205,8 +203,7 @@ fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
         number("died", died.0, out);
     }
     if let Some(errors) = job.errors {
-        out.bulk(b"errors");
-        out.array(errors.all().count());
+        out.field("errors").array(errors.all().count());
         errors.all().for_each(|error| write_last_error(&error, out));
     }
     if let Some(group) = job.group {
@@ -341,13 +338,11 @@ fn write_span(span: &Span, out: &mut Encoder<'_>) {
 }
 
 pub(super) fn text(field: &str, value: &[u8], out: &mut Encoder<'_>) {
-    out.bulk(field.as_bytes());
-    out.bulk(value);
+    out.field(field).bulk(value);
 }
 
 pub(super) fn number(field: &str, value: u64, out: &mut Encoder<'_>) {
-    out.bulk(field.as_bytes());
-    out.unsigned(value);
+    out.field(field).unsigned(value);
 }
 
 pub(super) fn maybe(field: &str, value: Option<u64>, out: &mut Encoder<'_>) {

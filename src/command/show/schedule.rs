@@ -76,8 +76,7 @@ fn write_occurrences(view: &ScheduleView<'_>, out: &mut Encoder<'_>) {
     maybe("last", view.last.map(|(nominal, _)| nominal.0), out);
     maybe("last-made", view.last.map(|(_, made)| made.0), out);
     maybe_text("last-id", view.last_id.as_deref(), out);
-    out.bulk(b"open");
-    each(&view.open, out, |id, out| out.bulk(id));
+    each(&view.open, out.field("open"), |id, out| out.bulk(id));
 }
 
 /// LIST's reply.

@@ -530,7 +530,7 @@ fn wait(word: &[u8]) -> Result<Wait, Error> {
     }
 }
 
-pub fn check_pattern(pattern: &[u8], bytes_max: usize) -> Result<(), Error> {
+fn check_pattern(pattern: &[u8], bytes_max: usize) -> Result<(), Error> {
     let bytes = pattern.len();
     if bytes <= bytes_max {
         return Ok(());

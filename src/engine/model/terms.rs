@@ -51,7 +51,7 @@ words! {
         Delayed = "delayed",
         /// Due, waiting for a consumer.
         Ready = "ready",
-        /// With a consumer, its lease is running.
+        /// A consumer has it, and its lease is running.
         Leased = "leased",
         /// Attempts used up, or buried.
         Dead = "dead",

@@ -324,7 +324,7 @@ impl Store {
         running.is_some_and(|running| running.grave.is_some()) || !self.kept.is_empty()
     }
 
-    /// With the minutes if they take no more than `minutes_room` bytes.
+    /// Includes the minutes if they take no more than `minutes_room` bytes.
     pub fn begin_base(&mut self, minutes_room: u64) {
         self.abandon_base();
         self.bases.number = self.bases.number.checked_add(1).unwrap_or(1);
@@ -345,7 +345,7 @@ impl Store {
         self.cut_minutes(minutes_room);
     }
 
-    /// With the policies that its queues need. The minutes of all queues together go to the first.
+    /// Includes the policies that its queues need. The first one gets the minutes of all queues together.
     pub fn begin_part(&mut self, partition: u16, count: u16, minutes_room: u64) {
         self.begin_base(minutes_room);
         let running = self.bases.running();
